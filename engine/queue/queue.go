@@ -1,0 +1,130 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/iii-aws/harness/engine/bus"
+	"github.com/iii-aws/harness/engine/commit"
+)
+
+// Type is the kind of a queue.
+type Type string
+
+// The kinds of a queue.
+const (
+	Standard Type = "standard"
+	FIFO     Type = "fifo"
+)
+
+// Config describes a queue. Zero values take the defaults named.
+type Config struct {
+	Name string `json:"name"`
+	Type Type   `json:"type"` // standard
+	// MaxReceives is the number of receives before the dead-letter queue; 3.
+	MaxReceives int `json:"max_receives"`
+	// Backoff is the pause before the second receive, doubled each time; 1 s.
+	Backoff time.Duration `json:"backoff"`
+	// Concurrency is the number of messages (standard) or groups (FIFO) in
+	// flight; 10.
+	Concurrency int `json:"concurrency"`
+	// GroupField is the member of the data that names the group; FIFO only.
+	GroupField string `json:"group_field,omitempty"`
+	// Visibility is how long a received message stays hidden; 30 s.
+	Visibility time.Duration `json:"visibility"`
+	// ContentDedup drops a message whose function id and data equal one of
+	// the last DedupWindow.
+	ContentDedup bool `json:"content_dedup,omitempty"`
+	// Internal queues are not shown to clients.
+	Internal bool `json:"internal,omitempty"`
+}
+
+// DedupWindow is how long a dedup id is remembered, as on SQS.
+const DedupWindow = 5 * time.Minute
+
+// Message is a function call on a queue.
+type Message struct {
+	Queue string `json:"queue"`
+	// Group orders FIFO messages; taken from Config.GroupField if empty.
+	Group string `json:"group,omitempty"`
+	// DedupID drops a repeat within DedupWindow.
+	DedupID    string          `json:"dedup_id,omitempty"`
+	FunctionID string          `json:"function_id"`
+	Namespace  string          `json:"namespace,omitempty"`
+	Data       json.RawMessage `json:"data"`
+	// Principal is who made the message.
+	Principal   bus.Principal `json:"principal"`
+	Traceparent string        `json:"traceparent,omitempty"`
+	Baggage     string        `json:"baggage,omitempty"`
+	// ReceiptID is the message id given to the sender; minted if empty.
+	ReceiptID string `json:"receipt_id,omitempty"`
+}
+
+// Sent is the result of a send.
+type Sent struct {
+	ID string
+	// Duplicate: a message with that dedup id was accepted before.
+	Duplicate bool
+}
+
+// Delivery is one receive of a message.
+type Delivery struct {
+	Message
+	ID string
+	// Receipt is replaced by every receive; an older one changes nothing.
+	Receipt string
+	// Receives counts this one; it starts at 1.
+	Receives int
+	SentAt   time.Time
+}
+
+// DeadLetter is a message that was given up.
+type DeadLetter struct {
+	Message
+	ID       string
+	Error    string
+	FailedAt time.Time
+	Receives int
+}
+
+// Stats describes a queue now.
+type Stats struct {
+	Depth, InFlight, DeadLetters int
+}
+
+// Queue is the port for queues. Delivery is at least once. In a FIFO queue the
+// messages of a group are received in the order they were sent, and never two
+// at a time; a message that waits for its next receive blocks its group.
+// Implementations are safe for concurrent use.
+type Queue interface {
+	// Define creates or changes a queue.
+	Define(ctx context.Context, c Config) (changed bool, err error)
+	// Config is a queue's config.
+	Config(name string) (Config, bool)
+	// Names is every queue, sorted.
+	Names() []string
+	// Submit sends a message, after the given tickets. Errors: *UnknownError,
+	// *InvalidError (group).
+	Submit(ctx context.Context, m Message, after ...commit.Ticket) *commit.Promise[Sent]
+	// Receive waits for messages that are visible and hides them for the
+	// queue's visibility. It returns at least one, or ctx's error.
+	Receive(ctx context.Context, queue string, max int) ([]Delivery, error)
+	// Ack removes a message. A stale receipt is ErrStale and changes nothing.
+	Ack(ctx context.Context, queue, receipt string, after ...commit.Ticket) *commit.Promise[struct{}]
+	// Extend hides a received message for d from now; 0 makes it visible.
+	// Stale receipts: ErrStale.
+	Extend(ctx context.Context, queue, receipt string, d time.Duration) error
+	// Fail ends a receive with an error: the message becomes visible after
+	// its backoff, or a dead letter after MaxReceives. Stale: ErrStale.
+	Fail(ctx context.Context, queue, receipt string, cause error) (dead bool, err error)
+	// DeadLetters is the given-up messages, oldest first.
+	DeadLetters(ctx context.Context, queue string, offset, limit int) ([]DeadLetter, error)
+	// Redrive puts dead letters back, with their receives reset; all if id is
+	// empty. It answers how many.
+	Redrive(ctx context.Context, queue, id string) (int, error)
+	// Discard deletes a dead letter.
+	Discard(ctx context.Context, queue, id string) (bool, error)
+	// Stats counts.
+	Stats(ctx context.Context, queue string) (Stats, error)
+}
