@@ -1,0 +1,63 @@
+## make check   everything CI checks: gofmt, vet, staticcheck, go mod tidy -diff, all tests with the
+##              race detector and the coverage gates, each fuzz target for FUZZTIME (10s)
+## make build   compile everything; the command line goes to bin/harness
+## make test    the tests alone (PKG=./engine/router for some of them)
+## make cover   the tests, and the coverage of every package; leaves cover.out
+## make fuzz    every fuzz target for FUZZTIME (5m)
+## make bench   every benchmark (PKG for some packages, BENCH for a pattern)
+## make fmt     format the code
+## make vet, make lint, make tidy   one check each of those `make check` makes first
+##
+## With Go and make alone the tests run without the race detector, which needs a C compiler, and those
+## that need another tool are skipped; both are said. Under CI=true either is a failure.
+
+GO ?= go
+PKG ?= ./...
+BENCH ?= .
+
+# A CC that names no program would make Go try cgo and fail; without CC, Go looks for itself.
+ifeq ($(origin CC),environment)
+ifeq ($(shell command -v $(firstword $(CC))),)
+export CGO_ENABLED := 0
+endif
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help build fmt fmt-check vet lint tidy test cover check fuzz bench
+
+help:
+	@sed -n 's/^## \{0,1\}//p' Makefile
+
+build:
+	$(GO) build ./...
+	$(GO) build -o bin/ ./engine/cmd/harness
+
+fmt:
+	$(GO) fmt ./...
+
+fmt-check:
+	$(GO) run ./scripts/check gofmt
+
+vet:
+	$(GO) vet ./...
+
+lint:
+	$(GO) tool staticcheck ./...
+
+tidy:
+	$(GO) mod tidy -diff
+
+test:
+	$(GO) run ./scripts/check test $(PKG)
+
+cover:
+	$(GO) run ./scripts/check cover
+
+check: fmt-check vet lint tidy
+	$(GO) run ./scripts/check all -fuzztime $(or $(FUZZTIME),10s)
+
+fuzz:
+	$(GO) run ./scripts/check fuzz -time $(or $(FUZZTIME),5m) $(PKG)
+
+bench:
+	$(GO) run ./scripts/bench -bench '$(BENCH)' $(PKG)
