@@ -1,0 +1,177 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+
+	"github.com/coder/websocket"
+
+	"github.com/iii-aws/harness/engine/bus"
+	"github.com/iii-aws/harness/engine/clock"
+	"github.com/iii-aws/harness/engine/protocol"
+)
+
+// Options configure a client. URL is required.
+type Options struct {
+	// URL is the bus URL, ws:// or wss://, with the stage path on AWS.
+	URL   string
+	Token string
+	// Name is announced; empty is host name and pid.
+	Name    string
+	Version string
+	// Once: do not come back after a loss.
+	Once       bool
+	Clock      clock.Clock
+	IDs        clock.IDs
+	Logger     *slog.Logger
+	HTTPClient *http.Client
+	// OnConnect runs after every connect, when the functions are registered.
+	// first is true for the first one.
+	OnConnect func(ctx context.Context, first bool)
+}
+
+// Client is one connection to a bus, kept up.
+type Client struct {
+	opts Options
+	base context.Context
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	mu        sync.Mutex
+	conn      *session      // nil while there is none
+	up        chan struct{} // closed when conn is set, replaced when it is lost
+	pending   map[string]*pendingCall
+	functions map[string]bus.Endpoint
+	order     []string
+	previous  *protocol.WorkerRegistered
+	err       error
+	done      chan struct{}
+}
+
+type pendingCall struct {
+	functionID string
+	result     chan result
+	sent       bool
+}
+
+type result struct {
+	value json.RawMessage
+	err   error
+}
+
+// Dial makes the first connection. Errors: *ConnectError.
+func Dial(ctx context.Context, opts Options) (*Client, error) {
+	if opts.Clock == nil {
+		opts.Clock = clock.System()
+	}
+	if opts.IDs == nil {
+		opts.IDs = clock.Random()
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unknown"
+		}
+		opts.Name = host + ":" + strconv.Itoa(os.Getpid())
+	}
+	c := &Client{opts: opts, up: make(chan struct{}), pending: map[string]*pendingCall{}, functions: map[string]bus.Endpoint{}, done: make(chan struct{})}
+	c.base, c.stop = context.WithCancel(context.WithoutCancel(ctx))
+	ws, err := c.dial(ctx)
+	if err != nil {
+		c.stop()
+		return nil, err
+	}
+	c.wg.Add(1)
+	go c.run(ws)
+	return c, nil
+}
+
+func (c *Client) dial(ctx context.Context) (*websocket.Conn, error) {
+	header := http.Header{}
+	if c.opts.Token != "" {
+		header.Set("Authorization", "Bearer "+c.opts.Token)
+	}
+	ws, resp, err := websocket.Dial(ctx, c.opts.URL, &websocket.DialOptions{HTTPHeader: header, HTTPClient: c.opts.HTTPClient})
+	if err != nil {
+		e := &ConnectError{URL: c.opts.URL, Err: err}
+		if resp != nil {
+			e.Status = resp.StatusCode
+		}
+		return nil, e
+	}
+	ws.SetReadLimit(protocol.MaxMessage)
+	return ws, nil
+}
+
+// Done is closed when the client has ended for good.
+func (c *Client) Done() <-chan struct{} { return c.done }
+
+// Err says why the client ended: ErrClosed, or the loss of a connection that
+// was not to come back.
+func (c *Client) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Close ends the client and waits for its goroutines. Pending calls fail.
+func (c *Client) Close() error {
+	c.stop()
+	c.wg.Wait()
+	return nil
+}
+
+// Handle serves a function, now and after every reconnect.
+func (c *Client) Handle(id string, e bus.Endpoint) {
+	c.mu.Lock()
+	if _, ok := c.functions[id]; !ok {
+		c.order = append(c.order, id)
+	}
+	c.functions[id] = e
+	s := c.conn
+	c.mu.Unlock()
+	if s != nil {
+		s.enqueue(register(id, e))
+	}
+}
+
+// Unhandle stops serving a function.
+func (c *Client) Unhandle(id string) {
+	c.mu.Lock()
+	delete(c.functions, id)
+	for i, o := range c.order {
+		if o == id {
+			c.order = append(c.order[:i:i], c.order[i+1:]...)
+			break
+		}
+	}
+	s := c.conn
+	c.mu.Unlock()
+	if s != nil {
+		s.enqueue(&protocol.UnregisterFunction{ID: id})
+	}
+}
+
+func register(id string, e bus.Endpoint) protocol.Frame {
+	return &protocol.RegisterFunction{ID: id, RequestFormat: e.Request, ResponseFormat: e.Response}
+}
+
+func (c *Client) announce() protocol.Frame {
+	data, err := bus.Encode(map[string]any{
+		"runtime": "go", "version": c.opts.Version, "name": c.opts.Name, "os": runtime.GOOS + " (" + runtime.GOARCH + ")",
+		"pid": os.Getpid(), "isolation": nil,
+	})
+	if err != nil {
+		panic(err) // strings and numbers always encode
+	}
+	return &protocol.InvokeFunction{FunctionID: "engine::workers::register", Data: data, Action: &protocol.Action{Type: protocol.ActionVoid}}
+}
