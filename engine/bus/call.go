@@ -117,7 +117,7 @@ type Invoker interface {
 	// Invoke calls a function. Sync: the result, nil for "no value". Void:
 	// nil at once. Enqueue: {"messageReceiptId"} once the message is stored.
 	// Errors: *Error with the callee's code and message; code
-	// function_not_found if nobody serves the id; code TIMEOUT when the
+	// function_not_found if nobody serves the id; code timeout when the
 	// timeout ended first (the callee goes on); ErrAwaiting as Reply says.
 	Invoke(ctx context.Context, in Invocation) (json.RawMessage, error)
 }

@@ -73,7 +73,7 @@ func (c *checker) fuzz(ctx context.Context, t *tally, patterns []string, opts fu
 // that go test said if not. One worker per target: the targets share the processors among them.
 func (c *checker) fuzzOne(ctx context.Context, tg target, fuzztime string) (ok bool, text string) {
 	start := time.Now()
-	out, err := c.command(ctx, "test", "-vet=off", "-run=^$", "-fuzz=^"+tg.name+"$", "-fuzztime="+fuzztime, "-parallel=1", tg.pkg.ImportPath).CombinedOutput()
+	out, err := c.command(ctx, "test", "-vet=off", "-run=^$", "-fuzz=^"+tg.name+"$", "-fuzztime="+fuzztime, "-fuzzminimizetime=1s", "-parallel=1", tg.pkg.ImportPath).CombinedOutput()
 	took := time.Since(start).Round(100 * time.Millisecond)
 	name := tg.pkg.Rel() + " " + tg.name
 	switch {

@@ -63,9 +63,9 @@ func TestFuzzRunsEachTargetAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantLines(t, string(calls),
-		"test -vet=off -run=^$ -fuzz=^FuzzA$ -fuzztime=7s -parallel=1 example.com/m/a",
-		"test -vet=off -run=^$ -fuzz=^FuzzAll$ -fuzztime=7s -parallel=1 example.com/m/a",
-		"test -vet=off -run=^$ -fuzz=^FuzzB$ -fuzztime=7s -parallel=1 example.com/m/b",
+		"test -vet=off -run=^$ -fuzz=^FuzzA$ -fuzztime=7s -fuzzminimizetime=1s -parallel=1 example.com/m/a",
+		"test -vet=off -run=^$ -fuzz=^FuzzAll$ -fuzztime=7s -fuzzminimizetime=1s -parallel=1 example.com/m/a",
+		"test -vet=off -run=^$ -fuzz=^FuzzB$ -fuzztime=7s -fuzzminimizetime=1s -parallel=1 example.com/m/b",
 	)
 	if n := strings.Count(string(calls), "\n"); n != 3 {
 		t.Errorf("got %d calls, want 3:\n%s", n, calls)
