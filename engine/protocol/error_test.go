@@ -3,8 +3,6 @@ package protocol
 import (
 	"encoding/json"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // The texts are what the engine answered in the recordings.
