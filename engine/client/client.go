@@ -47,11 +47,17 @@ type Client struct {
 	conn      *session      // nil while there is none
 	up        chan struct{} // closed when conn is set, replaced when it is lost
 	pending   map[string]*pendingCall
-	functions map[string]bus.Endpoint
+	functions map[string]served
 	order     []string
 	previous  *protocol.WorkerRegistered
 	err       error
 	done      chan struct{}
+}
+
+// served is a function and, if its calls are to run in order, their line.
+type served struct {
+	bus.Endpoint
+	line *line
 }
 
 type pendingCall struct {
@@ -83,7 +89,7 @@ func Dial(ctx context.Context, opts Options) (*Client, error) {
 		}
 		opts.Name = host + ":" + strconv.Itoa(os.Getpid())
 	}
-	c := &Client{opts: opts, up: make(chan struct{}), pending: map[string]*pendingCall{}, functions: map[string]bus.Endpoint{}, done: make(chan struct{})}
+	c := &Client{opts: opts, up: make(chan struct{}), pending: map[string]*pendingCall{}, functions: map[string]served{}, done: make(chan struct{})}
 	c.base, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	ws, err := c.dial(ctx)
 	if err != nil {
@@ -130,8 +136,17 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Handle serves a function, now and after every reconnect.
-func (c *Client) Handle(id string, e bus.Endpoint) {
+// Handle serves a function, now and after every reconnect. Its calls run
+// concurrently.
+func (c *Client) Handle(id string, e bus.Endpoint) { c.serveFunction(id, served{Endpoint: e}) }
+
+// HandleInOrder serves a function whose calls run one at a time, in the order
+// in which they arrived.
+func (c *Client) HandleInOrder(id string, e bus.Endpoint) {
+	c.serveFunction(id, served{Endpoint: e, line: &line{}})
+}
+
+func (c *Client) serveFunction(id string, e served) {
 	c.mu.Lock()
 	if _, ok := c.functions[id]; !ok {
 		c.order = append(c.order, id)
@@ -140,7 +155,7 @@ func (c *Client) Handle(id string, e bus.Endpoint) {
 	s := c.conn
 	c.mu.Unlock()
 	if s != nil {
-		s.enqueue(register(id, e))
+		s.enqueue(register(id, e.Endpoint))
 	}
 }
 

@@ -100,7 +100,6 @@ func (c *Client) current(ctx context.Context, timeout <-chan time.Time, function
 
 // handle runs one call of the bus and answers it if an answer is wanted.
 func (c *Client) handle(s *session, f *protocol.InvokeFunction) {
-	defer c.wg.Done()
 	value, err := c.call(s.ctx, f)
 	if f.InvocationID == "" {
 		if err != nil {

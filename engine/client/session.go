@@ -160,7 +160,7 @@ func (c *Client) connected(s *session) {
 	}
 	frames = append(frames, c.announce())
 	for _, id := range c.order {
-		frames = append(frames, register(id, c.functions[id]))
+		frames = append(frames, register(id, c.functions[id].Endpoint))
 	}
 	c.conn = s
 	up := c.up
@@ -215,8 +215,7 @@ func (c *Client) read(s *session) error {
 		case *protocol.InvocationResult:
 			c.resolve(f)
 		case *protocol.InvokeFunction:
-			c.wg.Add(1)
-			go c.handle(s, f)
+			c.dispatch(s, f)
 		case *protocol.RegistrationRejected:
 			c.opts.Logger.Warn("registration refused: the token does not allow this id", "function_id", f.FunctionID)
 		case *protocol.TriggerRegistrationResult:

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/iii-aws/harness/internal/agent"
+)
+
+func (a *app) approveCommand() *cobra.Command {
+	return a.decideCommand(agent.DecisionAllow, "approve SESSION CALL", "Let a waiting call run")
+}
+
+func (a *app) denyCommand() *cobra.Command {
+	return a.decideCommand(agent.DecisionDeny, "deny SESSION CALL", "Refuse a waiting call; the model is told")
+}
+
+type decisionAnswer struct {
+	OK        bool   `json:"ok"`
+	Error     string `json:"error,omitempty"`
+	Decision  string `json:"decision,omitempty"`
+	DecidedBy string `json:"decided_by,omitempty"`
+}
+
+func (a *app) decideCommand(decision, use, short string) *cobra.Command {
+	var reason string
+	c := &cobra.Command{Use: use, Short: short, Args: exactly("SESSION", "CALL"), RunE: func(c *cobra.Command, args []string) error {
+		req := map[string]any{"session_id": args[0], "function_call_id": args[1], "decision": decision}
+		if reason != "" {
+			req["reason"] = reason
+		}
+		var ans decisionAnswer
+		if err := a.invoke(c.Context(), "approval::resolve", req, &ans); err != nil {
+			return err
+		}
+		if a.json {
+			if err := a.printJSON(ans); err != nil {
+				return err
+			}
+		}
+		if !ans.OK {
+			return refused(ans, args[0])
+		}
+		if a.json {
+			return nil
+		}
+		_, err := fmt.Fprintf(a.stdout, "%s: %s\n", past(decision), args[1])
+		return err
+	}}
+	c.Flags().StringVar(&reason, "reason", "", "why; the model and the transcript show it")
+	return c
+}
+
+func refused(ans decisionAnswer, session string) error {
+	f := &failure{code: ans.Error, message: "the decision was not stored", exit: exitFailed}
+	switch ans.Error {
+	case "already_decided":
+		f.message = fmt.Sprintf("%s was first: %s", ans.DecidedBy, past(ans.Decision))
+	case "not_found":
+		f.message = "no such call waits in this session"
+		f.hint = "harness approvals lists the calls that wait"
+	case "resume_failed":
+		f.message = "the store failed; nothing was decided"
+		f.hint = "try again: harness approvals shows whether the call still waits in " + session
+	}
+	return f
+}
+
+func past(decision string) string {
+	switch decision {
+	case agent.DecisionAllow:
+		return "approved"
+	case agent.DecisionDeny:
+		return "denied"
+	default:
+		return decision
+	}
+}
+
+type approvalsPage struct {
+	Approvals []json.RawMessage `json:"approvals"`
+	Cursor    string            `json:"cursor"`
+}
+
+func (a *app) approvalsCommand() *cobra.Command {
+	return &cobra.Command{Use: "approvals", Short: "List the calls that wait for a person", Args: exactly(), RunE: func(c *cobra.Command, _ []string) error {
+		conn, _, err := a.connect(c.Context(), nil)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		n := 0
+		for cursor := ""; ; {
+			req := map[string]any{"limit": 50}
+			if cursor != "" {
+				req["cursor"] = cursor
+			}
+			var page approvalsPage
+			if err := call(c.Context(), conn, "approval::list", req, &page); err != nil {
+				return err
+			}
+			for _, row := range page.Approvals {
+				n++
+				if err := a.printApproval(row); err != nil {
+					return err
+				}
+			}
+			if cursor = page.Cursor; cursor == "" {
+				break
+			}
+		}
+		if n == 0 && !a.json {
+			fmt.Fprintln(a.stderr, "nothing waits")
+		}
+		return nil
+	}}
+}
+
+func (a *app) printApproval(row json.RawMessage) error {
+	if a.json {
+		return a.printJSON(row)
+	}
+	var r agent.ApprovalRequest
+	if err := json.Unmarshal(row, &r); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s %s\n  asked by %s at %s\n  harness approve %s %s\n",
+		r.FunctionID, r.ArgsExcerpt, r.RequestedBy, when(r.RequestedAt), r.SessionID, r.FunctionCallID)
+	return err
+}
