@@ -32,8 +32,11 @@ func extract(data json.RawMessage) ids {
 	}
 	found := ids{valid(top.SessionID), valid(top.MessageID)}
 	for _, inner := range []json.RawMessage{top.Body, top.Payload} {
-		if found != (ids{}) || len(inner) == 0 {
+		if found != (ids{}) {
 			break
+		}
+		if len(inner) == 0 {
+			continue
 		}
 		var in struct {
 			SessionID json.RawMessage `json:"session_id"`

@@ -37,7 +37,9 @@ func (t *Telemetry) Wrap(functionID string, meta bus.Meta, h bus.Handler) bus.Ha
 		b = withIDs(b, functionID, extract(call.Data))
 		ctx = baggage.ContextWithBaggage(ctx, b)
 		ctx, span := t.tracer.Start(ctx, "harness."+functionID, trace.WithSpanKind(trace.SpanKindServer))
-		defer span.End()
+		// Not deferred itself: End would recover a panic and record its
+		// value as it is, secrets included.
+		defer func() { span.End() }()
 
 		c := *call
 		c.Traceparent, c.Baggage = Traceparent(span.SpanContext()), b.String()
