@@ -50,7 +50,7 @@ func (w *Worker) DecodeNode(d *strict.Decoder, n *yaml.Node, path string) error 
 		return nil
 	}
 	type plain Worker
-	return decodePlain(d, n, path, (*plain)(w))
+	return d.Into(n, (*plain)(w), path)
 }
 
 // Queue configures a named queue.

@@ -67,6 +67,11 @@ func (d *Decoder) Fail(n *yaml.Node, path, problem, allowed string) error {
 	return &Error{File: d.file, Line: n.Line, Field: path, Problem: problem, Allowed: allowed}
 }
 
+// Into fills v, a pointer, from a node.
+func (d *Decoder) Into(n *yaml.Node, v any, path string) error {
+	return d.Value(n, reflect.ValueOf(v).Elem(), path)
+}
+
 // Value fills v from a node.
 func (d *Decoder) Value(n *yaml.Node, v reflect.Value, path string) error {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/iii-aws/harness/engine/bus"
+	"github.com/iii-aws/harness/engine/embedded"
+	"github.com/iii-aws/harness/engine/queue"
+	"github.com/iii-aws/harness/engine/redact"
+	"github.com/iii-aws/harness/engine/trigger"
+	"github.com/iii-aws/harness/internal/agent"
+)
+
+const (
+	sweepEvery = time.Minute
+	// parallelTriggers is how many changes of one feed are delivered at once.
+	parallelTriggers = 64
+)
+
+// start takes work: queues, change feeds and the sweep.
+func (s *stack) start(ctx context.Context) error {
+	for _, name := range s.queues.Names() {
+		c := queue.NewConsumer(s.queues, queue.ConsumerConfig{Queue: name, Clock: s.clock, Logger: s.logger, Drain: drainSteps, Serve: s.serve})
+		s.loop(func() {
+			if err := c.Run(s.work); err != nil {
+				s.logger.Error("queue not drained", "queue", name, "error", err)
+			}
+		})
+	}
+	for _, kind := range []embedded.FeedKind{embedded.FeedState, embedded.FeedStream} {
+		s.loop(func() { s.dispatch.Run(s.work, changes{s.db.Feed(kind)}, parallelTriggers) })
+	}
+	s.loop(s.sweep)
+	return nil
+}
+
+func (s *stack) loop(f func()) {
+	s.loops.Add(1)
+	go func() {
+		defer s.loops.Done()
+		f()
+	}()
+}
+
+// serve runs one message. The last failed receive of a turn's message ends the
+// turn instead of leaving it busy for ever.
+func (s *stack) serve(ctx context.Context, d queue.Delivery) error {
+	return s.router.ServeQueue(ctx, d)
+}
+
+// changes is a change feed of the data as the triggers take it.
+type changes struct{ feed *embedded.Feed }
+
+// Next waits for a change.
+func (c changes) Next(ctx context.Context) (trigger.Row, error) {
+	row, err := c.feed.Next(ctx)
+	if err != nil {
+		return trigger.Row{}, err
+	}
+	return trigger.Row{Change: row.Change, Event: row.Event, Done: func() {
+		c.feed.Done(row.ID) // its ticket is not waited for: a repeat is harmless
+	}}, nil
+}
+
+// sweep looks at start and every minute for what nobody woke.
+func (s *stack) sweep() {
+	for {
+		s.sweepOnce()
+		t := s.clock.NewTimer(sweepEvery)
+		select {
+		case <-t.C():
+		case <-s.work.Done():
+			t.Stop()
+			return
+		}
+	}
+}
+
+func (s *stack) sweepOnce() {
+	s.router.Sweep()
+	system := bus.System()
+	for _, name := range s.turnQueues() {
+		if err := s.deadLetters(name); err != nil {
+			s.logger.Error("dead letters not handled", "alarm", "dead_letters", "queue", name, "error", err)
+		}
+	}
+	_, err := s.router.Worker("engine").Invoke(s.work, bus.Invocation{FunctionID: "turn::sweep", Data: json.RawMessage(`{}`), Principal: &system})
+	if err != nil && s.work.Err() == nil {
+		s.logger.Error("sweep failed", "alarm", "sweep", "error", redact.Text(err.Error()))
+	}
+}
+
+func (s *stack) turnQueues() []string {
+	if s.config.Turn.Shards == 1 {
+		return []string{agent.QueueTurnStep}
+	}
+	var out []string
+	for i := range s.config.Turn.Shards {
+		out = append(out, fmt.Sprintf("%s-%d", agent.QueueTurnStep, i))
+	}
+	return out
+}
+
+// deadLetters ends the turns whose messages were given up.
+func (s *stack) deadLetters(name string) error {
+	letters, err := s.queues.DeadLetters(s.work, name, 0, 100)
+	if err != nil {
+		return err
+	}
+	for _, l := range letters {
+		principal := l.Principal
+		if _, err := s.router.Worker("engine").Invoke(s.work, bus.Invocation{FunctionID: "turn::on_dead_letter", Data: l.Data, Principal: &principal, Timeout: time.Minute}); err != nil {
+			return err
+		}
+		if _, err := s.queues.Discard(s.work, name, l.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drainSteps is how long running steps may go on to their next stored write.
+const drainSteps = 5 * time.Second
+
+// stop takes no new work, lets running steps store what they did, and closes
+// sockets and data.
+func (s *stack) stop(ctx context.Context) error {
+	s.endWork()
+	done := make(chan struct{})
+	go func() {
+		s.loops.Wait()
+		close(done)
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = errors.New("steps did not end in time; they go on at the next start")
+	}
+	return errors.Join(err, s.close(ctx))
+}
+
+// close releases everything, last opened first.
+func (s *stack) close(ctx context.Context) error {
+	s.endWork()
+	var errs []error
+	if s.gateway != nil {
+		errs = append(errs, s.gateway.Close(ctx))
+	}
+	if s.jobs != nil {
+		errs = append(errs, s.jobs.close(ctx))
+	}
+	s.cancel()
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		errs = append(errs, s.closers[i](ctx))
+	}
+	return errors.Join(errs...)
+}
