@@ -93,10 +93,8 @@ func (c *conn) serve() {
 		}
 		c.cancel()
 	}()
-	err := c.server.cfg.Router.Attach(c)
-	if err == nil {
-		err = c.greet()
-	}
+	c.server.cfg.Router.Attach(c)
+	err := c.greet()
 	if err == nil {
 		err = c.read()
 	}

@@ -39,11 +39,11 @@ func attributes(t *testing.T, rec *tracetest.SpanRecorder) map[string]string {
 	out := map[string]string{}
 	for _, s := range rec.Ended() {
 		for _, a := range s.Attributes() {
-			out[s.Name()+" "+string(a.Key)] = a.Value.Emit()
+			out[s.Name()+" "+string(a.Key)] = a.Value.String()
 		}
 		for _, e := range s.Events() {
 			for _, a := range e.Attributes {
-				out[s.Name()+" "+e.Name+" "+string(a.Key)] = a.Value.Emit()
+				out[s.Name()+" "+e.Name+" "+string(a.Key)] = a.Value.String()
 			}
 		}
 	}

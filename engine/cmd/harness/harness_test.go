@@ -35,7 +35,7 @@ func (b *buffer) String() string {
 }
 
 // quickRules is the built-in model without its pauses.
-func quickRules(t *testing.T) string {
+func quickRules(t testing.TB) string {
 	t.Helper()
 	b, err := os.ReadFile("../../../internal/provider/scripted/rules.yaml")
 	if err != nil {

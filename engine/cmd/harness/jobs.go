@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/iii-aws/harness/engine/bus"
+	"github.com/iii-aws/harness/engine/queue"
 	"github.com/iii-aws/harness/engine/redact"
 	"github.com/iii-aws/harness/internal/approval"
 	"github.com/iii-aws/harness/internal/config"
@@ -143,8 +144,12 @@ func (s *stack) openCore(ctx context.Context, j *jobs) error {
 	if s.tune != nil {
 		s.tune(&options)
 	}
+	var queues queue.Queue = s.queues
+	if s.wrapQueue != nil {
+		queues = s.wrapQueue(queues)
+	}
 	w, err := turn.New(turn.Deps{
-		State: s.db.State(), Stream: s.db.Streams(), Queue: s.queues, Timers: s.timers, Blobs: s.db.Blobs(), Channels: s.channels,
+		State: s.db.State(), Stream: s.db.Streams(), Queue: queues, Timers: s.timers, Blobs: s.db.Blobs(), Channels: s.channels,
 		Bus: s.router.Worker("turn-orchestrator"), Directory: s.registry, Viewer: turnViewer{hub}, Clock: s.clock, IDs: s.ids,
 		Logger: s.logger, Config: options, Stats: s.stats,
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/iii-aws/harness/engine/bus"
@@ -12,7 +11,6 @@ import (
 	"github.com/iii-aws/harness/engine/queue"
 	"github.com/iii-aws/harness/engine/redact"
 	"github.com/iii-aws/harness/engine/trigger"
-	"github.com/iii-aws/harness/internal/agent"
 )
 
 const (
@@ -46,8 +44,7 @@ func (s *stack) loop(f func()) {
 	}()
 }
 
-// serve runs one message. The last failed receive of a turn's message ends the
-// turn instead of leaving it busy for ever.
+// serve runs one message.
 func (s *stack) serve(ctx context.Context, d queue.Delivery) error {
 	return s.router.ServeQueue(ctx, d)
 }
@@ -83,44 +80,10 @@ func (s *stack) sweep() {
 func (s *stack) sweepOnce() {
 	s.router.Sweep()
 	system := bus.System()
-	for _, name := range s.turnQueues() {
-		if err := s.deadLetters(name); err != nil {
-			s.logger.Error("dead letters not handled", "alarm", "dead_letters", "queue", name, "error", err)
-		}
-	}
 	_, err := s.router.Worker("engine").Invoke(s.work, bus.Invocation{FunctionID: "turn::sweep", Data: json.RawMessage(`{}`), Principal: &system})
 	if err != nil && s.work.Err() == nil {
 		s.logger.Error("sweep failed", "alarm", "sweep", "error", redact.Text(err.Error()))
 	}
-}
-
-func (s *stack) turnQueues() []string {
-	if s.config.Turn.Shards == 1 {
-		return []string{agent.QueueTurnStep}
-	}
-	var out []string
-	for i := range s.config.Turn.Shards {
-		out = append(out, fmt.Sprintf("%s-%d", agent.QueueTurnStep, i))
-	}
-	return out
-}
-
-// deadLetters ends the turns whose messages were given up.
-func (s *stack) deadLetters(name string) error {
-	letters, err := s.queues.DeadLetters(s.work, name, 0, 100)
-	if err != nil {
-		return err
-	}
-	for _, l := range letters {
-		principal := l.Principal
-		if _, err := s.router.Worker("engine").Invoke(s.work, bus.Invocation{FunctionID: "turn::on_dead_letter", Data: l.Data, Principal: &principal, Timeout: time.Minute}); err != nil {
-			return err
-		}
-		if _, err := s.queues.Discard(s.work, name, l.ID); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // drainSteps is how long running steps may go on to their next stored write.

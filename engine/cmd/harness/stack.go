@@ -56,6 +56,8 @@ type stackOptions struct {
 	tune func(*turnOptions)
 	// stats hears of the writes that a turn waits for; for tests.
 	stats turn.Stats
+	// wrapQueue goes around the queue port that the turn sends to; for tests.
+	wrapQueue func(queue.Queue) queue.Queue
 }
 
 // stack is the whole harness in one process: the ports on one data folder, the
@@ -109,6 +111,10 @@ func openStack(ctx context.Context, o stackOptions) (_ *stack, err error) {
 
 func (s *stack) onClose(f func(context.Context) error) { s.closers = append(s.closers, f) }
 
+// stepTimeout is how long one delivery of a turn may work. It is renewed all
+// the while, so this is only a bound on what went wrong.
+const stepTimeout = 24 * time.Hour
+
 func (s *stack) openPorts(ctx context.Context) error {
 	var err error
 	s.db, err = embedded.Open(ctx, embedded.Options{Dir: s.data, Clock: s.clock, IDs: s.ids, Logger: s.logger, NoSync: s.noSync, Fault: s.fault})
@@ -133,12 +139,10 @@ func (s *stack) openPorts(ctx context.Context) error {
 			name = fmt.Sprintf("%s-%d", agent.QueueTurnStep, i)
 		}
 		if _, err := s.queues.Define(ctx, queue.Config{Name: name, Type: queue.FIFO, GroupField: "session_id", ContentDedup: true,
-			MaxReceives: 5, Concurrency: s.config.Turn.Concurrency, Visibility: time.Minute, Internal: true}); err != nil {
+			MaxReceives: 5, Concurrency: s.config.Turn.Concurrency, Visibility: time.Minute, Timeout: stepTimeout,
+			DeadLetterFunction: "turn::on_dead_letter", Internal: true}); err != nil {
 			return err
 		}
-	}
-	if _, err := s.queues.Define(ctx, queue.Config{Name: "default", Type: queue.Standard}); err != nil {
-		return err
 	}
 	for name, q := range s.config.Queues {
 		if _, err := s.queues.Define(ctx, q.Define(name)); err != nil {
