@@ -52,8 +52,8 @@ type entryObject struct {
 
 // operatorPair is a constraint; equals wins over matches.
 type operatorPair struct {
-	Equals  *json.RawMessage `yaml:"equals"`
-	Matches *string          `yaml:"matches"`
+	Equals  yaml.Node `yaml:"equals"`
+	Matches *string   `yaml:"matches"`
 }
 
 // DecodeNode reads either form.
@@ -120,12 +120,12 @@ func (e *ruleEntry) object(d *strict.Decoder, n *yaml.Node, path string) error {
 
 func (o operatorPair) compile(d *strict.Decoder, n *yaml.Node, path, field string) (constraint, error) {
 	switch {
-	case o.Equals != nil:
-		v, err := newValue(*o.Equals)
-		if err != nil {
-			return constraint{}, d.Fail(n, path+".equals", err.Error(), "a JSON value")
+	case o.Equals.Kind != 0:
+		var raw json.RawMessage
+		if err := d.Into(&o.Equals, &raw, path+".equals"); err != nil {
+			return constraint{}, err
 		}
-		return constraint{field: field, equals: v}, nil
+		return constraint{field: field, equals: newValue(raw)}, nil
 	case o.Matches != nil:
 		re, err := regexp.Compile(*o.Matches)
 		if err != nil {

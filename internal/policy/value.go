@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"math/big"
+
+	"github.com/iii-aws/harness/engine/bus"
 )
 
 // value is what an equals constraint compares with.
@@ -12,9 +14,15 @@ type value struct {
 	v   any
 }
 
-func newValue(raw json.RawMessage) (*value, error) {
-	v, err := decode(raw)
-	return &value{raw, v}, err
+// newValue takes JSON that was just written.
+func newValue(raw json.RawMessage) *value { return &value{raw, sure(decode(raw))} }
+
+// sure is for what cannot fail.
+func sure[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
 // equal is deep and strict: types must agree, numbers are equal if their
@@ -83,12 +91,5 @@ func sameNumber(a, b json.Number) bool {
 	return okX && okY && x.Cmp(y) == 0
 }
 
-func quote(s string) json.RawMessage {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(s); err != nil {
-		panic(err) // a text always encodes
-	}
-	return bytes.TrimRight(buf.Bytes(), "\n")
-}
+// quote is a text as JSON, with its signs as they are.
+func quote(s string) json.RawMessage { return sure(bus.Encode(s)) }
