@@ -272,3 +272,17 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestTheFileOfTheRepositorySaysWhatTheBuiltinRulesSay(t *testing.T) {
+	t.Parallel()
+	s, err := Open(SourceConfig{File: "../../iii-permissions.yaml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	builtin := rules(t, Builtin)
+	for _, id := range []string{"demo::time", "shell::fs::ls", "shell::fs::read", "shell::fs::grep", "shell::fs::glob", "shell::exec", "x::y"} {
+		if a, b := decide(s.Rules(), id, `{}`), decide(builtin, id, `{}`); a.Decision != b.Decision {
+			t.Errorf("%s: the file says %s, the built-in rules say %s", id, a.Decision, b.Decision)
+		}
+	}
+}
