@@ -39,6 +39,8 @@ func (c *conn) read() error {
 			waiting = nil
 		case <-grace.C():
 			c.server.cfg.Router.FixNamespace(c, bus.DefaultNamespace)
+		case <-c.ctx.Done():
+			return c.ctx.Err() // the writer failed, or the server ends
 		case m := <-messages:
 			if m.err != nil {
 				return m.err
