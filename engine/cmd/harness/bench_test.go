@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/clock"
 	"github.com/iii-aws/harness/engine/commit"
@@ -37,6 +39,12 @@ func (w *waited) Waited(_, what string) {
 // openTest opens a stack as dev would, and starts it.
 func openTest(t testing.TB, stats *waited, rules string) *stack {
 	t.Helper()
+	return openTraced(t, stats, rules)
+}
+
+// openTraced opens a stack whose spans the processors see.
+func openTraced(t testing.TB, stats *waited, rules string, processors ...sdktrace.SpanProcessor) *stack {
+	t.Helper()
 	manifests, err := functions.Manifests()
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +62,7 @@ func openTest(t testing.TB, stats *waited, rules string) *stack {
 			}
 		}
 	}
-	tel, err := telemetry.New(t.Context(), telemetry.Options{})
+	tel, err := telemetry.New(t.Context(), telemetry.Options{Processors: processors})
 	if err != nil {
 		t.Fatal(err)
 	}
