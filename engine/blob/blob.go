@@ -40,7 +40,7 @@ type Store interface {
 	Expire(ctx context.Context, id string, t time.Time) error
 }
 
-// NotFoundError: no such blob.
+// NotFoundError means that there is no such blob.
 type NotFoundError struct{ ID string }
 
 // Error is the text of the error.
@@ -49,7 +49,7 @@ func (e *NotFoundError) Error() string { return fmt.Sprintf("blob: not found: %q
 // ErrorCode is not_found.
 func (e *NotFoundError) ErrorCode() string { return "not_found" }
 
-// TooLargeError: above MaxSize.
+// TooLargeError is a blob above MaxSize.
 type TooLargeError struct{ Limit int64 }
 
 // Error is the text of the error.

@@ -29,7 +29,7 @@ var (
 )
 
 // Code is the stable code of err: that of the first *Error or Coded in its
-// chain, TIMEOUT for an ended context, else invocation_failed.
+// chain, timeout for an ended context, else invocation_failed.
 func Code(err error) string {
 	var e *Error
 	if errors.As(err, &e) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -136,7 +137,9 @@ type None struct{}
 func (None) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
 
 func schema[T any]() json.RawMessage {
-	s, err := jsonschema.For[T](&jsonschema.ForOptions{IgnoreInvalidTypes: true})
+	s, err := jsonschema.For[T](&jsonschema.ForOptions{IgnoreInvalidTypes: true, TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[json.RawMessage](): {Description: "any JSON value"}, // by default an array of bytes
+	}})
 	if err != nil {
 		return nil
 	}

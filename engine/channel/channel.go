@@ -16,6 +16,12 @@ const (
 // Ref names one end of a channel.
 type Ref = protocol.ChannelRef
 
+// The directions of a Ref.
+const (
+	Write = protocol.DirectionWrite
+	Read  = protocol.DirectionRead
+)
+
 // Message is one message of a channel.
 type Message struct {
 	Data   []byte
@@ -58,4 +64,5 @@ var (
 	ErrUnknown    = errors.New("channel: unknown channel or key")
 	ErrTaken      = errors.New("channel: this end is already in use")
 	ErrReaderGone = errors.New("channel: the reader has left")
+	ErrClosed     = errors.New("channel: the writer is closed")
 )

@@ -72,8 +72,9 @@ func (a *Access) Bind(c router.Caller, triggerType, _, functionID string) error 
 	if err != nil {
 		return err
 	}
-	if g.Principal.Role == bus.RoleClient && g.Principal.ID != access.LocalID && triggerType != "stream" {
-		return &bus.Error{Code: protocol.CodeForbidden, Message: fmt.Sprintf("tokens of role client bind stream triggers only, not %s", triggerType)}
+	role := g.Principal.Role
+	if (role == bus.RoleClient || role == bus.RoleApprover) && g.Principal.ID != access.LocalID && triggerType != "stream" {
+		return &bus.Error{Code: protocol.CodeForbidden, Message: fmt.Sprintf("tokens of role %s bind stream triggers only, not %s", role, triggerType)}
 	}
 	if g.MayRegister(functionID) {
 		return nil

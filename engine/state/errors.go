@@ -2,7 +2,7 @@ package state
 
 import "fmt"
 
-// ConflictError: the condition of a write did not hold. A failed condition and
+// ConflictError means that the condition of a write did not hold. A failed condition and
 // a cancelled transaction are the same conflict.
 type ConflictError struct {
 	Key
@@ -20,10 +20,10 @@ func (e *ConflictError) Error() string {
 // ErrorCode is CONFLICT.
 func (e *ConflictError) ErrorCode() string { return "CONFLICT" }
 
-// Retryable: after reading again.
+// Retryable reports that a retry may succeed, after reading again.
 func (e *ConflictError) Retryable() bool { return true }
 
-// TooLargeError: a value above MaxValue. It is permanent.
+// TooLargeError is a value above MaxValue. It is permanent.
 type TooLargeError struct {
 	Key
 	Size int
@@ -37,7 +37,7 @@ func (e *TooLargeError) Error() string {
 // ErrorCode is VALUE_TOO_LARGE.
 func (e *TooLargeError) ErrorCode() string { return "VALUE_TOO_LARGE" }
 
-// InvalidKeyError: a scope or key that cannot be stored.
+// InvalidKeyError is a scope or key that cannot be stored.
 type InvalidKeyError struct {
 	Field   string // "scope" or "key"
 	Allowed string
@@ -51,7 +51,7 @@ func (e *InvalidKeyError) Error() string {
 // ErrorCode is SET_ERROR.
 func (e *InvalidKeyError) ErrorCode() string { return "SET_ERROR" }
 
-// StorageError: the store failed. Ambiguous: the write may have been applied.
+// StorageError means that the store failed. Ambiguous: the write may have been applied.
 type StorageError struct {
 	Op        string
 	Ambiguous bool

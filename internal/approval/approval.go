@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"unicode"
 
+	"github.com/iii-aws/harness/engine/access"
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/clock"
-	"github.com/iii-aws/harness/engine/pattern"
 	"github.com/iii-aws/harness/engine/state"
 	"github.com/iii-aws/harness/internal/agent"
 )
@@ -35,7 +37,8 @@ func New(d Deps) (*Gate, error) {
 	return &Gate{d}, nil
 }
 
-// Endpoints is the functions of the worker.
+// Endpoints is the functions of the worker. Each takes the bare object or an
+// HTTP-like {body: {...}}.
 func (g *Gate) Endpoints() map[string]bus.Endpoint {
 	resolve := bus.Typed(g.resolve)
 	resolve.Handle = g.handleResolve
@@ -45,29 +48,36 @@ func (g *Gate) Endpoints() map[string]bus.Endpoint {
 	}
 }
 
-// sees reports whether a principal may see a session and decide on its calls:
-// an operator all, an owner its own, an approver what its globs name.
+// sees reports whether a session exists that a principal may see, and on whose
+// calls it may decide: an operator all, an owner its own, an approver what its
+// globs name.
 func (g *Gate) sees(ctx context.Context, p bus.Principal, session string) (bool, error) {
 	item, ok, err := g.State.Get(ctx, state.Key{Scope: agent.ScopeSessionTreeMeta, Key: session})
 	if err != nil || !ok {
 		return false, err
 	}
-	if p.SeesAll() {
-		return true, nil
-	}
 	var m struct {
 		Owner string `json:"owner"`
 	}
 	if err := json.Unmarshal(item.Value, &m); err != nil {
-		return false, err
+		return false, fmt.Errorf("approval: session %s: %w", session, err)
 	}
-	if p.ID != "" && p.ID == m.Owner {
-		return true, nil
+	return access.Sees(p, m.Owner, session), nil
+}
+
+// maxID is the longest id of a session or a call, in bytes.
+const maxID = 256
+
+// validID checks an id that becomes a part of keys; the text is what is
+// allowed, empty if it is valid.
+func validID(id string) string {
+	if id == "" || len(id) > maxID {
+		return "a text of 1 to 256 bytes"
 	}
-	for _, glob := range p.Sessions {
-		if x, err := pattern.Compile(glob); err == nil && x.Match(session) {
-			return true, nil
+	for _, r := range id {
+		if r == '/' || !unicode.IsPrint(r) || r == unicode.ReplacementChar {
+			return "printable characters without a slash"
 		}
 	}
-	return false, nil
+	return ""
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"sort"
-	"strings"
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/state"
@@ -29,8 +28,8 @@ func (r listRequest) Validate() error {
 	if r.Limit != nil && (*r.Limit < 1 || *r.Limit > maxPage) {
 		return bus.Invalid("limit", "1 to 200")
 	}
-	if strings.Contains(r.SessionID, "/") {
-		return bus.Invalid("session_id", "a text without a slash")
+	if allowed := validID(r.SessionID); r.SessionID != "" && allowed != "" {
+		return bus.Invalid("session_id", allowed)
 	}
 	_, err := readCursor(r.Cursor)
 	return err
@@ -72,7 +71,7 @@ func readCursor(s string) (*place, error) {
 }
 
 // list is the calls that wait, newest first, over all sessions that the caller
-// may see.
+// may see. Pages neither repeat nor skip a row that waits all the while.
 func (g *Gate) list(ctx context.Context, call *bus.Call, r listRequest) (listResponse, error) {
 	out := listResponse{Approvals: []agent.ApprovalRequest{}}
 	after, err := readCursor(r.Cursor)
@@ -117,7 +116,9 @@ func (g *Gate) visible(ctx context.Context, p bus.Principal, items []state.Item)
 	for _, it := range items {
 		var row agent.ApprovalRequest
 		if err := json.Unmarshal(it.Value, &row); err != nil {
-			return nil, fmt.Errorf("approval: row %s: %w", it.Key.Key, err)
+			// One bad row must not hide the calls that wait.
+			g.Logger.Error("approval request cannot be read", "alarm", "approval_row", "key", it.Key.Key, "error", err)
+			continue
 		}
 		ok, asked := seen[row.SessionID]
 		if !asked {

@@ -3,25 +3,23 @@ package credential
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"sort"
+	"strings"
 	"unicode"
 
 	"github.com/iii-aws/harness/engine/bus"
-	"github.com/iii-aws/harness/engine/protocol"
-	"github.com/iii-aws/harness/engine/secret"
 )
 
-// Types of a credential.
+// The types of a credential.
 const (
 	TypeAPIKey = "api_key"
 	TypeOAuth  = "oauth"
 )
 
+// maxCredential is the largest credential, in bytes of JSON.
 const maxCredential = 64 << 10
 
-// Credential is a key or an OAuth grant. It is kept as it came.
+// Credential is a key or an OAuth grant. What is stored is the text as it came;
+// these are the members that are looked at.
 type Credential struct {
 	Type         string          `json:"type"`
 	Key          string          `json:"key,omitempty"`
@@ -35,12 +33,18 @@ type Credential struct {
 // check names what is wrong; no text holds a value.
 func (c Credential) check() error {
 	switch {
+	case c.Type != TypeAPIKey && c.Type != TypeOAuth:
+		return bus.Invalid("credential.type", "api_key or oauth")
 	case c.Type == TypeAPIKey && c.Key == "":
 		return bus.Missing("credential.key")
 	case c.Type == TypeOAuth && c.AccessToken == "":
 		return bus.Missing("credential.access_token")
-	case c.Type != TypeAPIKey && c.Type != TypeOAuth:
-		return bus.Invalid("credential.type", "api_key or oauth")
+	}
+	for _, f := range [][2]string{{"key", c.Key}, {"access_token", c.AccessToken}, {"refresh_token", c.RefreshToken}} {
+		// They become parts of headers.
+		if strings.IndexFunc(f[1], unicode.IsControl) >= 0 || strings.TrimSpace(f[1]) != f[1] {
+			return bus.Invalid("credential."+f[0], "a text without control characters or space around it")
+		}
 	}
 	return nil
 }
@@ -48,225 +52,44 @@ func (c Credential) check() error {
 // secrets is the values that no log may show.
 func (c Credential) secrets() []string { return []string{c.Key, c.AccessToken, c.RefreshToken} }
 
-// Deps is what a Store needs.
-type Deps struct {
-	Secrets secret.Store
-	// Getenv reads the environment.
-	Getenv func(string) string
-	// Known is told of every secret value that is handed out or stored.
-	Known func(values ...string)
-	// Allowed decides whether a call may read a provider's secret; nil
-	// allows built-in workers and operators.
-	Allowed func(call *bus.Call, provider string) error
-}
+// The sources of a credential.
+const (
+	sourceStored      = "stored"
+	sourceEnvironment = "environment"
+)
 
-// Store is the worker.
-type Store struct{ deps Deps }
-
-// New makes the worker.
-func New(d Deps) (*Store, error) {
-	if d.Secrets == nil {
-		return nil, errors.New("credential: Secrets is required")
-	}
-	if d.Getenv == nil {
-		d.Getenv = func(string) string { return "" }
-	}
-	if d.Known == nil {
-		d.Known = func(...string) {}
-	}
-	if d.Allowed == nil {
-		d.Allowed = builtinOrOperator
-	}
-	return &Store{d}, nil
-}
-
-// Endpoints is the functions of the worker.
-func (s *Store) Endpoints() map[string]bus.Endpoint {
-	return map[string]bus.Endpoint{
-		"auth::get_token":      bus.Unwrapped(bus.Typed(s.get)),
-		"auth::set_token":      bus.Unwrapped(bus.Typed(s.set)),
-		"auth::delete_token":   bus.Unwrapped(bus.Typed(s.delete)),
-		"auth::list_providers": bus.Unwrapped(bus.Typed(s.list)),
-		"auth::status":         bus.Unwrapped(bus.Typed(s.status)),
-	}
-}
-
-func builtinOrOperator(call *bus.Call, _ string) error {
-	if call.Worker != "" || call.Principal.SeesAll() {
-		return nil
-	}
-	return forbidden(call, "read by workers whose token names the provider, and by operators")
-}
-
-func operatorOnly(call *bus.Call) error {
-	if call.Principal.SeesAll() {
-		return nil
-	}
-	return forbidden(call, "reserved for tokens of role operator")
-}
-
-func forbidden(call *bus.Call, text string) error {
-	return &bus.Error{Code: protocol.CodeForbidden, Message: call.FunctionID + " is " + text}
-}
-
-type providerRequest struct {
-	Provider string `json:"provider"`
-}
-
-// Validate names the first wrong field.
-func (r providerRequest) Validate() error {
-	if r.Provider == "" {
-		return bus.Missing("provider")
-	}
-	if len(r.Provider) > 128 {
-		return bus.Invalid("provider", "at most 128 bytes")
-	}
-	for _, c := range r.Provider {
-		if !unicode.IsPrint(c) {
-			return bus.Invalid("provider", "printable characters")
-		}
-	}
-	return nil
+// found is a credential and where it is from; the source is empty if there is
+// none.
+type found struct {
+	Credential
+	raw    json.RawMessage
+	source string
 }
 
 // find is a provider's credential, as it was stored or from the environment.
-func (s *Store) find(ctx context.Context, provider string) (raw json.RawMessage, c Credential, source string, err error) {
+func (s *Store) find(ctx context.Context, provider string) (found, error) {
 	raw, ok, err := s.deps.Secrets.Get(ctx, provider)
 	if err != nil {
-		return nil, c, "", fmt.Errorf("credential of %s: %w", provider, err)
+		return found{}, storeError(provider, err)
 	}
 	if ok {
-		if err := json.Unmarshal(raw, &c); err != nil {
-			return nil, c, "", fmt.Errorf("credential of %s: the stored form cannot be read", provider)
+		f := found{raw: raw, source: sourceStored}
+		if json.Unmarshal(raw, &f.Credential) != nil {
+			return found{}, damaged(provider)
 		}
-		s.deps.Known(c.secrets()...)
-		return raw, c, "stored", nil
+		s.deps.Known(f.secrets()...)
+		return f, nil
 	}
-	key := s.deps.Getenv(EnvVars[provider])
-	if EnvVars[provider] == "" || key == "" {
-		return nil, c, "", nil
+	name := EnvVars[provider]
+	if name == "" {
+		return found{}, nil
 	}
-	c = Credential{Type: TypeAPIKey, Key: key}
+	key := s.deps.Getenv(name)
+	if key == "" {
+		return found{}, nil
+	}
 	s.deps.Known(key)
-	raw, err = bus.Encode(c)
-	return raw, c, "environment", err
-}
-
-func (s *Store) get(ctx context.Context, call *bus.Call, r providerRequest) (json.RawMessage, error) {
-	if err := s.deps.Allowed(call, r.Provider); err != nil {
-		return nil, err
-	}
-	raw, _, source, err := s.find(ctx, r.Provider)
-	if err != nil || source == "" {
-		return json.RawMessage("null"), err
-	}
-	return raw, nil
-}
-
-type setRequest struct {
-	providerRequest
-	Credential json.RawMessage `json:"credential"`
-}
-
-type okResponse struct {
-	OK bool `json:"ok"`
-}
-
-func (s *Store) set(ctx context.Context, call *bus.Call, r setRequest) (okResponse, error) {
-	if err := operatorOnly(call); err != nil {
-		return okResponse{}, err
-	}
-	if len(r.Credential) == 0 || string(r.Credential) == "null" {
-		return okResponse{}, bus.Missing("credential")
-	}
-	if len(r.Credential) > maxCredential {
-		return okResponse{}, bus.Invalid("credential", "at most 65536 bytes")
-	}
-	var c Credential
-	if json.Unmarshal(r.Credential, &c) != nil {
-		return okResponse{}, bus.Invalid("credential", "an object with type api_key or oauth")
-	}
-	if err := c.check(); err != nil {
-		return okResponse{}, err
-	}
-	s.deps.Known(c.secrets()...)
-	if err := s.deps.Secrets.Set(ctx, r.Provider, r.Credential); err != nil {
-		return okResponse{}, fmt.Errorf("credential of %s: %w", r.Provider, err)
-	}
-	return okResponse{OK: true}, nil
-}
-
-func (s *Store) delete(ctx context.Context, call *bus.Call, r providerRequest) (okResponse, error) {
-	if err := operatorOnly(call); err != nil {
-		return okResponse{}, err
-	}
-	if err := s.deps.Secrets.Delete(ctx, r.Provider); err != nil {
-		return okResponse{}, fmt.Errorf("credential of %s: %w", r.Provider, err)
-	}
-	return okResponse{OK: true}, nil
-}
-
-type listResponse struct {
-	Providers []string `json:"providers"`
-}
-
-// list is the providers with a stored credential.
-func (s *Store) list(ctx context.Context, _ *bus.Call, _ struct{}) (listResponse, error) {
-	names, err := s.deps.Secrets.Names(ctx)
-	if err != nil {
-		return listResponse{}, fmt.Errorf("credentials: %w", err)
-	}
-	out := append([]string{}, names...)
-	sort.Strings(out)
-	return listResponse{out}, nil
-}
-
-// StatusResponse says whether and from where, never what.
-type StatusResponse struct {
-	Configured bool   `json:"configured"`
-	Source     string `json:"source,omitempty"`
-	Label      string `json:"label,omitempty"`
-}
-
-func (s *Store) status(ctx context.Context, _ *bus.Call, r providerRequest) (StatusResponse, error) {
-	return s.Status(ctx, r.Provider)
-}
-
-// Status is auth::status for the host itself.
-func (s *Store) Status(ctx context.Context, provider string) (StatusResponse, error) {
-	_, c, source, err := s.find(ctx, provider)
-	if err != nil || source == "" {
-		return StatusResponse{}, err
-	}
-	label := "oauth"
-	if c.Type == TypeAPIKey {
-		label = "api-key:" + source
-		if source == "environment" {
-			label = "api-key:" + EnvVars[provider]
-		}
-	}
-	return StatusResponse{Configured: true, Source: source, Label: label}, nil
-}
-
-// Found is one variable of the environment that holds a key.
-type Found struct {
-	Provider  string `json:"provider"`
-	EnvVar    string `json:"env_var"`
-	KeyPrefix string `json:"key_prefix"`
-}
-
-// Scan lists the providers whose variable is set, with the first 8 characters
-// of the key.
-func (s *Store) Scan() []Found {
-	var out []Found
-	for provider, name := range EnvVars {
-		key := []rune(s.deps.Getenv(name))
-		if len(key) == 0 {
-			continue
-		}
-		s.deps.Known(string(key))
-		out = append(out, Found{Provider: provider, EnvVar: name, KeyPrefix: string(key[:min(8, len(key))])})
-	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Provider < out[j].Provider })
-	return out
+	f := found{Credential: Credential{Type: TypeAPIKey, Key: key}, source: sourceEnvironment}
+	f.raw, err = bus.Encode(f.Credential)
+	return f, err
 }

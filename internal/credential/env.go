@@ -1,5 +1,10 @@
 package credential
 
+import (
+	"maps"
+	"slices"
+)
+
 // EnvVars is the environment variable of each provider.
 var EnvVars = map[string]string{
 	"anthropic":         "ANTHROPIC_API_KEY",
@@ -27,15 +32,34 @@ var EnvVars = map[string]string{
 	"opencode-go":       "OPENCODE_GO_API_KEY",
 }
 
-// Names is every variable, for those that must keep them from others.
+// Names is every variable, sorted, for those that must keep them from others.
 func Names() []string {
-	seen := map[string]bool{}
-	var out []string
-	for _, v := range EnvVars {
-		if !seen[v] {
-			seen[v] = true
-			out = append(out, v)
+	names := slices.Sorted(maps.Values(EnvVars))
+	return slices.Compact(names)
+}
+
+// Found is one variable of the environment that holds a key.
+type Found struct {
+	Provider  string `json:"provider"`
+	EnvVar    string `json:"env_var"`
+	KeyPrefix string `json:"key_prefix"`
+}
+
+// prefixRunes is how much of a key a list may show.
+const prefixRunes = 8
+
+// Scan lists the providers whose variable is set, by provider, with the first 8
+// characters of the key, and makes the keys known.
+func (s *Store) Scan() []Found {
+	var out []Found
+	for _, provider := range slices.Sorted(maps.Keys(EnvVars)) {
+		name := EnvVars[provider]
+		key := []rune(s.deps.Getenv(name))
+		if len(key) == 0 {
+			continue
 		}
+		s.deps.Known(string(key))
+		out = append(out, Found{Provider: provider, EnvVar: name, KeyPrefix: string(key[:min(prefixRunes, len(key))])})
 	}
 	return out
 }

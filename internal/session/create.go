@@ -8,6 +8,7 @@ import (
 	"github.com/iii-aws/harness/internal/agent"
 )
 
+// maxText is the longest name and folder of a session, in bytes.
 const maxText = 4096
 
 type createRequest struct {
@@ -32,57 +33,33 @@ type sessionResponse struct {
 
 // create makes a session with a fresh id.
 func (s *Session) create(ctx context.Context, call *bus.Call, r createRequest) (sessionResponse, error) {
-	id := s.IDs.UUID()
-	m := s.newMeta(call, id, r)
+	m := s.newMeta(call, s.IDs.UUID(), r)
 	m.BranchCount = 1
-	if _, err := state.Do(ctx, s.State, state.Set(agent.ScopeSessionTreeMeta, id, encode(m)).IfAbsent()); err != nil {
-		return sessionResponse{}, storage(id, "create", err)
-	}
-	return sessionResponse{id}, nil
-}
-
-type ensureRequest struct {
-	SessionID string `json:"session_id"`
-	createRequest
-}
-
-// Validate names the first wrong field.
-func (r ensureRequest) Validate() error {
-	if err := validID("session_id", r.SessionID); err != nil {
-		return err
-	}
-	return r.createRequest.Validate()
-}
-
-// ensure makes a session under the given id, or finds it as it is. Of several
-// principals that ensure one id at once, the first owns it and the others hear
-// that it does not exist.
-func (s *Session) ensure(ctx context.Context, call *bus.Call, r ensureRequest) (sessionResponse, error) {
-	m, version, err := s.meta(ctx, r.SessionID)
-	if err != nil {
-		return sessionResponse{}, err
-	}
-	if version == 0 {
-		m = s.newMeta(call, r.SessionID, r.createRequest)
-		_, err := state.Do(ctx, s.State, state.Set(agent.ScopeSessionTreeMeta, r.SessionID, encode(m)).IfAbsent())
-		if err == nil {
-			return sessionResponse{r.SessionID}, nil
-		}
-		if !isConflict(err) {
-			return sessionResponse{}, storage(r.SessionID, "create", err)
-		}
-		if m, version, err = s.meta(ctx, r.SessionID); err != nil {
-			return sessionResponse{}, err
-		}
-	}
-	if version == 0 || !writes(call.Principal, m) {
-		return sessionResponse{}, notFound(r.SessionID)
-	}
-	return sessionResponse{r.SessionID}, nil
+	return s.settle(ctx, call, m)
 }
 
 func (s *Session) newMeta(call *bus.Call, id string, r createRequest) Meta {
 	now := s.now()
 	return Meta{SessionID: id, Owner: call.Principal.ID, WorkspaceID: call.Principal.WorkspaceID,
 		DisplayName: r.DisplayName, Cwd: r.Cwd, CreatedAt: now, UpdatedAt: now}
+}
+
+// settle stores a new session, unless there is one under its id: then the
+// caller has it if it may write to it.
+func (s *Session) settle(ctx context.Context, call *bus.Call, m Meta) (sessionResponse, error) {
+	w := state.Set(agent.ScopeSessionTreeMeta, m.SessionID, encode(m)).IfAbsent()
+	_, err := state.Do(ctx, s.State, w)
+	if unsettled(err) {
+		_, _, readErr := s.open(ctx, call, m.SessionID, writes)
+		if readErr == nil {
+			return sessionResponse{m.SessionID}, nil
+		}
+		if isConflict(err) {
+			return sessionResponse{}, readErr
+		}
+	}
+	if err != nil {
+		return sessionResponse{}, storage(m.SessionID, "create", err)
+	}
+	return sessionResponse{m.SessionID}, nil
 }

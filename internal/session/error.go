@@ -1,6 +1,11 @@
 package session
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/iii-aws/harness/engine/state"
+)
 
 // Kind is the stable code of an Error.
 type Kind string
@@ -14,6 +19,8 @@ const (
 	Busy          Kind = "session_busy"
 	Full          Kind = "inbox_full"
 	Storage       Kind = "storage"
+	// TooLarge is for good: the store does not take a value of that size.
+	TooLarge Kind = "VALUE_TOO_LARGE"
 )
 
 // Error is a refused request, or a store that failed.
@@ -43,10 +50,29 @@ func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) ErrorCode() string { return string(e.Kind) }
 
 // Retryable reports whether the same call may succeed later.
-func (e *Error) Retryable() bool { return e.Kind == Storage || e.Kind == Busy }
+func (e *Error) Retryable() bool {
+	return e.Kind == Storage || e.Kind == Busy || e.Kind == Full
+}
 
 func notFound(session string) *Error { return &Error{Kind: NotFound, Session: session} }
 
 func storage(session, what string, err error) *Error {
-	return &Error{Kind: Storage, Session: session, Detail: what, Err: err}
+	kind := Storage
+	var large *state.TooLargeError
+	if errors.As(err, &large) {
+		kind = TooLarge
+	}
+	return &Error{Kind: kind, Session: session, Detail: what, Err: err}
+}
+
+// unsettled reports whether a write has to be looked at again: another writer
+// was first, or the answer of the store was lost.
+func unsettled(err error) bool {
+	var f *state.StorageError
+	return isConflict(err) || (errors.As(err, &f) && f.Ambiguous)
+}
+
+func isConflict(err error) bool {
+	var c *state.ConflictError
+	return errors.As(err, &c)
 }

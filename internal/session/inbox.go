@@ -1,22 +1,75 @@
 package session
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
-	"slices"
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/state"
 	"github.com/iii-aws/harness/internal/agent"
 )
 
-// maxInbox is how many items wait at most.
-const maxInbox = 1000
+// The inboxes of a session.
+const (
+	steering = "steering"
+	followup = "followup"
+)
 
-// letter is an item of an inbox.
+const (
+	// maxInbox is how many items wait at most.
+	maxInbox = 1000
+	// maxTaken is how many ids of items that were taken an inbox remembers.
+	maxTaken = 100
+)
+
+// inbox is a row of scope inbox, under <session>/<name>. It is absent while it
+// has nothing to say.
+type inbox struct {
+	Items []letter `json:"items,omitempty"`
+	// Taken lets a push that is sent again know that it was taken meanwhile:
+	// the turn has said these words.
+	Taken []receipt `json:"taken,omitempty"`
+}
+
+// letter is an item that waits.
 type letter struct {
 	ID   string          `json:"id"`
 	Item json.RawMessage `json:"item"`
+	// Named: the caller gave the id, and may send the item again under it.
+	Named bool `json:"named,omitempty"`
+}
+
+// receipt is an item that was taken.
+type receipt struct {
+	ID  string `json:"id"`
+	Sum string `json:"sum"`
+}
+
+func sum(item json.RawMessage) string {
+	if v, ok := spoken(item); ok {
+		item = encode(v)
+	}
+	h := sha256.Sum256(item)
+	return hex.EncodeToString(h[:8])
+}
+
+// find looks for an item, waiting or taken: whether there is one under the id,
+// and whether it says the same.
+func (b *inbox) find(id string, item json.RawMessage) (found, same bool) {
+	for _, l := range b.Items {
+		if l.ID == id {
+			return true, sameMessage(l.Item, item)
+		}
+	}
+	for _, r := range b.Taken {
+		if r.ID == id {
+			return true, r.Sum == sum(item)
+		}
+	}
+	return false, false
 }
 
 type inboxRequest struct {
@@ -29,183 +82,76 @@ func (r inboxRequest) Validate() error {
 	if r.Name == "" {
 		return bus.Missing("name")
 	}
-	if r.Name != "steering" && r.Name != "followup" {
+	if r.Name != steering && r.Name != followup {
 		return bus.Invalid("name", "steering or followup")
 	}
 	return validID("session_id", r.SessionID)
 }
 
-type pushRequest struct {
-	inboxRequest
-	// ID makes the push idempotent; minted if empty.
-	ID   string          `json:"id,omitempty"`
-	Item json.RawMessage `json:"item"`
+func (r inboxRequest) key() state.Key {
+	return state.Key{Scope: agent.ScopeInbox, Key: r.SessionID + "/" + r.Name}
 }
 
-// Validate names the first wrong field.
-func (r pushRequest) Validate() error {
-	if err := r.inboxRequest.Validate(); err != nil {
-		return err
+// other is the session's other inbox.
+func (r inboxRequest) other() inboxRequest {
+	if r.Name == steering {
+		return inboxRequest{Name: followup, SessionID: r.SessionID}
 	}
-	if r.ID != "" {
-		if err := validID("id", r.ID); err != nil {
-			return err
-		}
-	}
-	if len(r.Item) == 0 {
-		return bus.Missing("item")
-	}
-	var m agent.Message
-	if err := json.Unmarshal(r.Item, &m); err != nil || m.Role != agent.RoleUser {
-		return &bus.InvalidError{Field: "item", Allowed: "a message of role user", Err: err}
-	}
-	return nil
+	return inboxRequest{Name: steering, SessionID: r.SessionID}
 }
 
-type pushResponse struct {
-	OK bool   `json:"ok"`
-	ID string `json:"id"`
+// inbox reads a row, strongly consistent; version 0 means that there is none.
+func (s *Session) inbox(ctx context.Context, r inboxRequest) (inbox, int64, error) {
+	var b inbox
+	version, err := s.read(ctx, r.SessionID, "inbox", r.key(), &b)
+	return b, version, err
 }
 
-// push adds an item and tells a running step.
-func (s *Session) push(ctx context.Context, call *bus.Call, r pushRequest) (pushResponse, error) {
-	if _, _, err := s.open(ctx, call, r.SessionID, writes); err != nil {
-		return pushResponse{}, err
-	}
-	id := r.ID
-	if id == "" {
-		id = call.IdempotencyKey
-	}
-	if id == "" {
-		id = s.IDs.UUID()
-	}
-	err := s.change(ctx, r.inboxRequest, func(l []letter) ([]letter, error) {
-		if slices.ContainsFunc(l, func(x letter) bool { return x.ID == id }) {
-			return l, nil
-		}
-		if len(l) >= maxInbox {
-			return nil, &Error{Kind: Full, Session: r.SessionID, Detail: "1000 items wait"}
-		}
-		return append(l, letter{id, r.Item}), nil
-	})
-	if err != nil {
-		return pushResponse{}, err
-	}
-	_, err = state.Do(ctx, s.State, state.Update(agent.ScopeControl, r.SessionID, state.Op{
-		Type: "increment", Path: json.RawMessage(`"rev"`), By: json.RawMessage("1"),
-	}))
-	if err != nil {
-		return pushResponse{}, storage(r.SessionID, "tell the turn", err)
-	}
-	return pushResponse{OK: true, ID: id}, nil
-}
-
-type peekResponse struct {
-	Items []json.RawMessage `json:"items"`
-	IDs   []string          `json:"ids"`
-}
-
-// peek reads an inbox, strongly consistent.
-func (s *Session) peek(ctx context.Context, call *bus.Call, r inboxRequest) (peekResponse, error) {
-	out := peekResponse{Items: []json.RawMessage{}, IDs: []string{}}
-	if _, _, err := s.open(ctx, call, r.SessionID, sees); err != nil {
-		return out, err
-	}
-	l, _, err := s.letters(ctx, r)
-	if err != nil {
-		return out, err
-	}
-	for _, x := range l {
-		out.Items, out.IDs = append(out.Items, x.Item), append(out.IDs, x.ID)
-	}
-	return out, nil
-}
-
-type drainRequest struct {
-	inboxRequest
-	// IDs to take; null takes all.
-	IDs []string `json:"ids,omitempty"`
-}
-
-type drainResponse struct {
-	Items []json.RawMessage `json:"items"`
-}
-
-// drain takes items out, atomically: what is pushed meanwhile stays. When the
-// store fails nothing was taken and the list is empty.
-func (s *Session) drain(ctx context.Context, call *bus.Call, r drainRequest) (drainResponse, error) {
-	out := drainResponse{Items: []json.RawMessage{}}
-	if _, _, err := s.open(ctx, call, r.SessionID, writes); err != nil {
-		return out, err
-	}
-	var taken []json.RawMessage
-	err := s.change(ctx, r.inboxRequest, func(l []letter) ([]letter, error) {
-		taken = []json.RawMessage{}
-		var rest []letter
-		for _, x := range l {
-			if r.IDs != nil && !slices.Contains(r.IDs, x.ID) {
-				rest = append(rest, x)
-				continue
-			}
-			taken = append(taken, x.Item)
-		}
-		return rest, nil
-	})
-	if err != nil {
-		s.Logger.Error("inbox not drained", "alarm", "inbox_drain", "session", r.SessionID, "error", err)
-		return out, nil
-	}
-	out.Items = taken
-	return out, nil
-}
-
-func (s *Session) letters(ctx context.Context, r inboxRequest) ([]letter, int64, error) {
-	item, ok, err := s.State.Get(ctx, state.Key{Scope: agent.ScopeInbox, Key: r.SessionID + "/" + r.Name})
-	if err != nil {
-		return nil, 0, storage(r.SessionID, "read inbox", err)
-	}
-	if !ok {
-		return nil, 0, nil
-	}
-	var l []letter
-	if err := json.Unmarshal(item.Value, &l); err != nil {
-		return nil, 0, storage(r.SessionID, "read inbox", err)
-	}
-	return l, item.Version, nil
-}
-
-// change rewrites an inbox under its version. An empty one is removed.
-func (s *Session) change(ctx context.Context, r inboxRequest, f func([]letter) ([]letter, error)) error {
+// change rewrites an inbox under its version, all or nothing. f answers whether
+// it changed anything; it runs again on a fresh copy when another writer was
+// first.
+func (s *Session) change(ctx context.Context, r inboxRequest, f func(*inbox) (bool, error)) error {
 	var last error
 	for range attempts {
-		l, version, err := s.letters(ctx, r)
+		b, version, err := s.inbox(ctx, r)
 		if err != nil {
 			return err
 		}
-		before := len(l)
-		next, err := f(l)
-		if err != nil {
+		changed, err := f(&b)
+		if err != nil || !changed {
 			return err
 		}
-		if len(next) == before {
-			return nil
+		w := state.Write{Key: r.key(), Kind: state.KindSet, Value: encode(b)}
+		if len(b.Items) == 0 && len(b.Taken) == 0 {
+			w = state.Write{Key: r.key(), Kind: state.KindDelete}
 		}
-		key := r.SessionID + "/" + r.Name
-		w := state.Set(agent.ScopeInbox, key, encode(next))
-		switch {
-		case version == 0:
+		if version == 0 {
 			w = w.IfAbsent()
-		case len(next) == 0:
-			w = state.Delete(agent.ScopeInbox, key).IfVersion(version)
-		default:
+		} else {
 			w = w.IfVersion(version)
 		}
 		if _, last = state.Do(ctx, s.State, w); last == nil {
 			return nil
 		}
-		if !isConflict(last) {
+		if !unsettled(last) {
 			break
+		}
+		if !isConflict(last) && s.holds(ctx, w) {
+			return nil
 		}
 	}
 	return storage(r.SessionID, "write inbox", last)
+}
+
+// holds reports whether a write whose answer was lost was applied, and nothing
+// since.
+func (s *Session) holds(ctx context.Context, w state.Write) bool {
+	item, ok, err := s.State.Get(ctx, w.Key)
+	if err != nil {
+		return false
+	}
+	if w.Kind == state.KindDelete {
+		return !ok
+	}
+	return ok && bytes.Equal(item.Value, w.Value)
 }

@@ -24,7 +24,8 @@ type messagesResponse struct {
 	Messages []messageRow `json:"messages"`
 }
 
-// messages is the messages of a path, oldest first.
+// messages is the messages of a path, oldest first: of the active one, or of
+// the one that leads to the given leaf. It costs one list.
 func (s *Session) messages(ctx context.Context, call *bus.Call, r messagesRequest) (messagesResponse, error) {
 	out := messagesResponse{Messages: []messageRow{}}
 	if _, _, err := s.open(ctx, call, r.SessionID, sees); err != nil {
@@ -42,7 +43,7 @@ func (s *Session) messages(ctx context.Context, call *bus.Call, r messagesReques
 		leaf = r.BranchLeaf
 	}
 	for _, e := range t.path(leaf) {
-		if e.Type == typeMessage {
+		if e.Type == TypeMessage {
 			out.Messages = append(out.Messages, messageRow{e.ID, e.Message})
 		}
 	}

@@ -59,12 +59,14 @@ func (f *faulty) Get(ctx context.Context, k state.Key, o ...state.ReadOption) (s
 
 type fixture struct {
 	*Session
-	t     *testing.T
+	t     testing.TB
 	store *faulty
 	clock *clock.Fake
+
+	endpoints map[string]bus.Endpoint
 }
 
-func newFixture(t *testing.T) *fixture {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	db, err := embedded.Open(t.Context(), embedded.Options{Dir: t.TempDir(), NoSync: true})
 	if err != nil {
@@ -80,13 +82,14 @@ func newFixture(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.endpoints = f.Endpoints()
 	return f
 }
 
 // invoke calls a function as the bus would.
 func (f *fixture) invoke(call bus.Call, id, data string) (string, error) {
 	call.FunctionID, call.Data = id, json.RawMessage(data)
-	out, err := f.Endpoints()[id].Handle(f.t.Context(), &call)
+	out, err := f.endpoints[id].Handle(f.t.Context(), &call)
 	return string(out), err
 }
 
@@ -159,7 +162,7 @@ func (f *fixture) path(session, leaf string) []string {
 	return ids
 }
 
-func wantCode(t *testing.T, what string, err error, code string) {
+func wantCode(t testing.TB, what string, err error, code string) {
 	t.Helper()
 	if bus.Code(err) != code {
 		t.Errorf("%s: error = %v (%s), want %s", what, err, bus.Code(err), code)
@@ -285,13 +288,13 @@ func TestTranscriptStaysLegal(t *testing.T) {
 	if diff := cmp.Diff([]string{"u", "a", "r1", "r2"}, f.path("s1", "r2")); diff != "" {
 		t.Error(diff)
 	}
-	too := make([]string, 98)
-	ids := make([]string, 98)
+	too := make([]string, maxBatch+1)
+	ids := make([]string, maxBatch+1)
 	for i := range too {
 		too[i], ids[i] = user("x"), fmt.Sprint("z", i)
 	}
 	_, err := f.invoke(bus.Call{Principal: alice}, "session-tree::append_batch", batchJSON("s1", "", ids, too...))
-	wantCode(t, "98 messages", err, "invalid_payload")
+	wantCode(t, "1001 messages", err, "invalid_payload")
 }
 
 func TestBusySessionTakesOnlyTheTurnsAppends(t *testing.T) {
@@ -437,6 +440,7 @@ func TestA33Inbox(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.must(alice, "session-tree::ensure", `{"session_id":"s1"}`)
+	f.put(agent.ScopeTurnState, "s1", `{"state":"function_execute"}`)
 	push := func(id, text string) {
 		f.must(alice, "session-inbox::push", fmt.Sprintf(`{"name":"steering","session_id":"s1","id":%q,"item":%s}`, id, user(text)))
 	}
@@ -511,7 +515,7 @@ func TestFullInbox(t *testing.T) {
 	for i := range full {
 		full[i] = letter{ID: fmt.Sprint(i), Item: json.RawMessage(user("x"))}
 	}
-	f.put(agent.ScopeInbox, "s1/steering", string(encode(full)))
+	f.put(agent.ScopeInbox, "s1/steering", string(encode(inbox{Items: full})))
 	_, err := f.invoke(bus.Call{Principal: alice}, "session-inbox::push", `{"name":"steering","session_id":"s1","item":`+user("x")+`}`)
 	wantCode(t, "push", err, "inbox_full")
 }

@@ -2,14 +2,18 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/state"
 	"github.com/iii-aws/harness/internal/agent"
 )
 
-const summaryRunes = 80
+const (
+	summaryRunes = 80
+	// summaryWalk is how many entries that are no messages may follow the one
+	// that gives the summary.
+	summaryWalk = 16
+)
 
 type touchRequest struct {
 	SessionID string `json:"session_id"`
@@ -31,29 +35,43 @@ func (s *Session) touch(ctx context.Context, call *bus.Call, r touchRequest) (bu
 		if err != nil {
 			return bus.None{}, err
 		}
-		m.UpdatedAt, m.EntryCount, m.Summary = max(s.now(), m.UpdatedAt), h.Count, ""
-		if h.Leaf != "" {
-			e, _, err := s.entry(ctx, r.SessionID, h.Leaf)
-			if err != nil {
-				return bus.None{}, err
-			}
-			m.Summary = summary(e)
+		m.UpdatedAt, m.EntryCount = max(s.now(), m.UpdatedAt), h.Count
+		if m.Summary, err = s.summary(ctx, r.SessionID, h.Leaf); err != nil {
+			return bus.None{}, err
 		}
-		_, last = state.Do(ctx, s.State, state.Set(agent.ScopeSessionTreeMeta, r.SessionID, encode(m)).IfVersion(version))
-		if last == nil {
+		w := state.Set(agent.ScopeSessionTreeMeta, r.SessionID, encode(m)).IfVersion(version)
+		if _, last = state.Do(ctx, s.State, w); last == nil {
 			return bus.None{}, nil
 		}
-		if !isConflict(last) {
+		if !unsettled(last) {
 			break
 		}
 	}
 	return bus.None{}, storage(r.SessionID, "touch", last)
 }
 
-// summary is the first text of a user or assistant message.
-func summary(e Entry) string {
-	var m agent.Message
-	if e.Type != typeMessage || json.Unmarshal(e.Message, &m) != nil || (m.Role != agent.RoleUser && m.Role != agent.RoleAssistant) {
+// summary is the first text of the last message, if that is a user's or an
+// assistant's.
+func (s *Session) summary(ctx context.Context, session, leaf string) (string, error) {
+	for range summaryWalk {
+		if leaf == "" {
+			return "", nil
+		}
+		e, ok, err := s.entry(ctx, session, leaf)
+		if err != nil || !ok {
+			return "", err
+		}
+		if e.Type == TypeMessage {
+			return e.summary(), nil
+		}
+		leaf = e.parent()
+	}
+	return "", nil
+}
+
+func (e Entry) summary() string {
+	m, ok := e.message()
+	if !ok || (m.Role != agent.RoleUser && m.Role != agent.RoleAssistant) {
 		return ""
 	}
 	for _, b := range m.Content {

@@ -88,6 +88,9 @@ func (s *stack) openCredential(ctx context.Context, j *jobs) (map[string]bus.End
 	if err != nil {
 		return nil, err
 	}
+	if err := w.Learn(ctx); err != nil {
+		return nil, err
+	}
 	for _, f := range w.Scan() {
 		s.logger.Info("provider key found in the environment", "provider", f.Provider, "variable", f.EnvVar)
 	}
