@@ -3,13 +3,30 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
-// ErrStale: the receipt was replaced by a later receive, or the message is
-// gone. Nothing was changed.
+// ErrStale says that the receipt was replaced by a later receive, that the
+// message is gone, or, in a FIFO queue, that its visibility has ended. Nothing
+// was changed.
 var ErrStale = errors.New("queue: receipt is stale")
 
-// UnknownError: no such queue.
+// ErrNoTarget as a handler's error says that nobody serves the function now.
+// The message waits and the receive does not count.
+var ErrNoTarget = errors.New("queue: nobody serves the target")
+
+// ErrDrained is the cause of a handler's ended context when its consumer stops
+// and the time to finish is over. The message becomes visible again.
+var ErrDrained = errors.New("queue: the consumer stopped")
+
+// Delayed is implemented by errors of handlers that choose when the message
+// comes back. It still counts as a receive; the last one ends as a dead letter.
+type Delayed interface {
+	error
+	RetryAfter() time.Duration
+}
+
+// UnknownError is the name of a queue that does not exist.
 type UnknownError struct{ Queue string }
 
 // Error is the text of the error.
@@ -18,7 +35,7 @@ func (e *UnknownError) Error() string { return fmt.Sprintf("queue: unknown queue
 // ErrorCode is enqueue_error.
 func (e *UnknownError) ErrorCode() string { return "enqueue_error" }
 
-// InvalidError: a message or config that the queue cannot take.
+// InvalidError is a message or config that the queue cannot take.
 type InvalidError struct{ Queue, Field, Allowed string }
 
 // Error is the text of the error.
@@ -28,3 +45,44 @@ func (e *InvalidError) Error() string {
 
 // ErrorCode is enqueue_error.
 func (e *InvalidError) ErrorCode() string { return "enqueue_error" }
+
+// TimeoutError is a handler that took longer than the queue allows.
+type TimeoutError struct {
+	Queue, FunctionID string
+	After             time.Duration
+}
+
+// Error is the text of the error.
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("queue %q: %s took longer than %s", e.Queue, e.FunctionID, e.After)
+}
+
+// ErrorCode is timeout.
+func (e *TimeoutError) ErrorCode() string { return "timeout" }
+
+// Retryable reports that the same call may succeed later.
+func (e *TimeoutError) Retryable() bool { return true }
+
+// PanicError is a panic of a handler.
+type PanicError struct {
+	FunctionID string
+	Value      any
+}
+
+// Error is the text of the error.
+func (e *PanicError) Error() string { return fmt.Sprintf("%s panicked: %v", e.FunctionID, e.Value) }
+
+// ErrorCode is invocation_failed.
+func (e *PanicError) ErrorCode() string { return "invocation_failed" }
+
+// DrainError is a consumer that stopped while handlers still ran. Their messages are
+// visible again.
+type DrainError struct {
+	Queue      string
+	Unfinished int
+}
+
+// Error is the text of the error.
+func (e *DrainError) Error() string {
+	return fmt.Sprintf("queue %q: %d handlers did not finish in time", e.Queue, e.Unfinished)
+}

@@ -9,46 +9,12 @@ import (
 	"github.com/iii-aws/harness/engine/commit"
 )
 
-// Type is the kind of a queue.
-type Type string
-
-// The kinds of a queue.
-const (
-	Standard Type = "standard"
-	FIFO     Type = "fifo"
-)
-
-// Config describes a queue. Zero values take the defaults named.
-type Config struct {
-	Name string `json:"name"`
-	Type Type   `json:"type"` // standard
-	// MaxReceives is the number of receives before the dead-letter queue; 3.
-	MaxReceives int `json:"max_receives"`
-	// Backoff is the pause before the second receive, doubled each time; 1 s.
-	Backoff time.Duration `json:"backoff"`
-	// Concurrency is the number of messages (standard) or groups (FIFO) in
-	// flight; 10.
-	Concurrency int `json:"concurrency"`
-	// GroupField is the member of the data that names the group; FIFO only.
-	GroupField string `json:"group_field,omitempty"`
-	// Visibility is how long a received message stays hidden; 30 s.
-	Visibility time.Duration `json:"visibility"`
-	// ContentDedup drops a message whose function id and data equal one of
-	// the last DedupWindow.
-	ContentDedup bool `json:"content_dedup,omitempty"`
-	// Internal queues are not shown to clients.
-	Internal bool `json:"internal,omitempty"`
-}
-
-// DedupWindow is how long a dedup id is remembered, as on SQS.
-const DedupWindow = 5 * time.Minute
-
 // Message is a function call on a queue.
 type Message struct {
 	Queue string `json:"queue"`
 	// Group orders FIFO messages; taken from Config.GroupField if empty.
 	Group string `json:"group,omitempty"`
-	// DedupID drops a repeat within DedupWindow.
+	// DedupID drops a repeat within DedupWindow, see DedupKey.
 	DedupID    string          `json:"dedup_id,omitempty"`
 	FunctionID string          `json:"function_id"`
 	Namespace  string          `json:"namespace,omitempty"`
@@ -57,12 +23,13 @@ type Message struct {
 	Principal   bus.Principal `json:"principal"`
 	Traceparent string        `json:"traceparent,omitempty"`
 	Baggage     string        `json:"baggage,omitempty"`
-	// ReceiptID is the message id given to the sender; minted if empty.
+	// ReceiptID is the id that the sender knows; the message's own if empty.
 	ReceiptID string `json:"receipt_id,omitempty"`
 }
 
 // Sent is the result of a send.
 type Sent struct {
+	// ID is the message's own id; of the first message if a duplicate.
 	ID string
 	// Duplicate: a message with that dedup id was accepted before.
 	Duplicate bool
@@ -90,7 +57,12 @@ type DeadLetter struct {
 
 // Stats describes a queue now.
 type Stats struct {
-	Depth, InFlight, DeadLetters int
+	// Depth is the messages that wait, visible or not.
+	Depth int
+	// InFlight is the messages that are handed out.
+	InFlight int
+	// DeadLetters is the messages that were given up.
+	DeadLetters int
 }
 
 // Queue is the port for queues. Delivery is at least once. In a FIFO queue the
@@ -98,7 +70,9 @@ type Stats struct {
 // at a time; a message that waits for its next receive blocks its group.
 // Implementations are safe for concurrent use.
 type Queue interface {
-	// Define creates or changes a queue.
+	// Define creates or changes a queue; it answers whether anything differs
+	// from before. The type of a queue that holds messages cannot change.
+	// Errors: *InvalidError.
 	Define(ctx context.Context, c Config) (changed bool, err error)
 	// Config is a queue's config.
 	Config(name string) (Config, bool)
@@ -108,12 +82,15 @@ type Queue interface {
 	// *InvalidError (group).
 	Submit(ctx context.Context, m Message, after ...commit.Ticket) *commit.Promise[Sent]
 	// Receive waits for messages that are visible and hides them for the
-	// queue's visibility. It returns at least one, or ctx's error.
+	// queue's visibility. It returns at least one, or ctx's error, and keeps
+	// to the queue's concurrency. A message that was received MaxReceives
+	// times becomes a dead letter instead. Errors: *UnknownError.
 	Receive(ctx context.Context, queue string, max int) ([]Delivery, error)
-	// Ack removes a message. A stale receipt is ErrStale and changes nothing.
+	// Ack removes a message, after the given tickets. A stale receipt is
+	// ErrStale and changes nothing.
 	Ack(ctx context.Context, queue, receipt string, after ...commit.Ticket) *commit.Promise[struct{}]
-	// Extend hides a received message for d from now; 0 makes it visible.
-	// Stale receipts: ErrStale.
+	// Extend hides a received message for d from now, at most MaxVisibility;
+	// 0 makes it visible. Stale receipts: ErrStale.
 	Extend(ctx context.Context, queue, receipt string, d time.Duration) error
 	// Fail ends a receive with an error: the message becomes visible after
 	// its backoff, or a dead letter after MaxReceives. Stale: ErrStale.
@@ -127,4 +104,12 @@ type Queue interface {
 	Discard(ctx context.Context, queue, id string) (bool, error)
 	// Stats counts.
 	Stats(ctx context.Context, queue string) (Stats, error)
+}
+
+// Releaser is implemented by queues that can end a receive without judging it.
+// A consumer extends the visibility instead where the queue has none.
+type Releaser interface {
+	// Release makes a received message visible after d, at its old place in
+	// its group. Unless counted, the receive is taken back. Stale: ErrStale.
+	Release(ctx context.Context, queue, receipt string, d time.Duration, counted bool) error
 }

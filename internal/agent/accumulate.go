@@ -1,21 +1,31 @@
 package agent
 
 import (
-	"bytes"
-	"encoding/json"
+	"strings"
 	"unicode/utf8"
 )
 
 // Accumulator builds the message so far from the events of a provider's
 // stream, which carry no copy of it. It is for one stream and one goroutine.
+// The zero value is of no use.
 type Accumulator struct {
-	msg  Message
-	open string // type of the block that deltas go to, "" for none
-	args bytes.Buffer
-	// runes counts the text of the open block, so that an offset costs
-	// nothing.
+	// msg is the message without its content until the terminal event, then
+	// the final one.
+	msg   Message
+	parts []*part
+	// open gets the deltas that name no block; nil if none does.
+	open     *part
+	streamed bool
+	done     bool
+}
+
+// part is a block that grows.
+type part struct {
+	block Block
+	index int
+	text  strings.Builder
+	// runes counts text, so that an offset costs nothing.
 	runes int
-	done  bool
 }
 
 // NewAccumulator starts from the empty assistant message.
@@ -30,7 +40,9 @@ type Delta struct {
 }
 
 // Apply takes the next event. ok is true for events that add text, thinking or
-// argument text. Events after the terminal one change nothing.
+// argument text. A delta goes to the open block of its kind, or begins a block
+// if there is none; that of a call may name its block by the id it was started
+// with. Events after the terminal one change nothing, nor do unknown ones.
 func (a *Accumulator) Apply(e LLMEvent) (d Delta, ok bool) {
 	if a.done {
 		return Delta{}, false
@@ -49,21 +61,18 @@ func (a *Accumulator) Apply(e LLMEvent) (d Delta, ok bool) {
 	case LLMFunctionCallDelta:
 		return a.add(BlockFunctionCall, e), true
 	case LLMTextEnd, LLMFunctionCallEnd:
-		a.end()
+		a.open = nil
 	case LLMThinkingEnd:
-		if a.open == BlockThinking && e.Signature != "" {
-			a.last().Signature = e.Signature
-		}
-		a.end()
+		a.sign(e.Signature)
+		a.open = nil
 	case LLMUsage:
-		a.msg.Usage = mergeUsage(a.msg.Usage, e.Usage)
+		a.msg.Usage = a.msg.Usage.merged(e.Usage)
 	case LLMStop:
-		a.end()
-		a.msg.StopReason, a.msg.ErrorMessage, a.msg.ErrorKind = e.StopReason, e.ErrorMessage, e.ErrorKind
+		a.stop(e)
 	case LLMDone:
 		a.finish(e.Message)
 	case LLMError:
-		a.finish(e.Err)
+		a.fail(e)
 	}
 	return Delta{}, false
 }
@@ -71,149 +80,111 @@ func (a *Accumulator) Apply(e LLMEvent) (d Delta, ok bool) {
 // Done reports whether the terminal event was seen.
 func (a *Accumulator) Done() bool { return a.done }
 
-// Streamed reports whether text or thinking was seen.
-func (a *Accumulator) Streamed() bool {
-	for _, b := range a.msg.Content {
-		if (b.Type == BlockText || b.Type == BlockThinking) && b.Text != "" {
-			return true
-		}
-	}
-	return false
-}
+// Streamed reports whether deltas with text or thinking were seen.
+func (a *Accumulator) Streamed() bool { return a.streamed }
 
-// Message is the message so far, or the final one. It shares no memory with
-// what later events change.
+// Message is the message so far, or the final one. It shares nothing with the
+// accumulator or with what was applied.
 func (a *Accumulator) Message() Message {
-	m := a.msg
-	m.Content = append([]Block{}, a.msg.Content...)
-	if a.open == BlockFunctionCall && len(m.Content) > 0 {
-		m.Content[len(m.Content)-1].Arguments = Arguments(a.args.Bytes())
+	m := a.msg.Clone()
+	if a.done {
+		return m
+	}
+	m.Content = make([]Block, len(a.parts))
+	for i, p := range a.parts {
+		m.Content[i] = p.value()
 	}
 	return m
 }
 
-func (a *Accumulator) start(kind string, e LLMEvent) {
-	a.end()
-	a.open, a.runes = kind, 0
-	b := Block{Type: kind}
-	if kind == BlockFunctionCall {
-		b.ProviderCallID, b.FunctionID, b.Arguments = e.ID, e.FunctionID, json.RawMessage("{}")
-		b.ID = e.ID
+func (p *part) value() Block {
+	b := p.block
+	if b.Type == BlockFunctionCall {
+		b.Arguments = streamed(p.text.String())
+	} else {
+		b.Text = p.text.String()
 	}
-	a.msg.Content = append(a.msg.Content, b)
+	return b
+}
+
+func (a *Accumulator) start(kind string, e LLMEvent) *part {
+	p := &part{block: Block{Type: kind}, index: len(a.parts)}
+	if kind == BlockFunctionCall {
+		p.block.ID, p.block.ProviderCallID, p.block.FunctionID = e.ID, e.ID, e.FunctionID
+	}
+	a.parts = append(a.parts, p)
+	a.open = p
+	return p
 }
 
 func (a *Accumulator) add(kind string, e LLMEvent) Delta {
-	if a.open != kind {
-		a.start(kind, e)
-	}
-	d := Delta{Block: len(a.msg.Content) - 1, Offset: a.runes}
-	if kind == BlockFunctionCall {
-		a.args.WriteString(e.Delta)
-	} else {
-		a.last().Text += e.Delta
-	}
-	a.runes += utf8.RuneCountInString(e.Delta)
+	p := a.target(kind, e)
+	d := Delta{Block: p.index, Offset: p.runes}
+	p.text.WriteString(e.Delta)
+	p.runes += utf8.RuneCountInString(e.Delta)
+	a.streamed = a.streamed || kind != BlockFunctionCall && e.Delta != ""
 	return d
 }
 
-func (a *Accumulator) end() {
-	if a.open == BlockFunctionCall {
-		a.last().Arguments = Arguments(a.args.Bytes())
-		a.args.Reset()
-	}
-	a.open = ""
-}
-
-func (a *Accumulator) finish(m *Message) {
-	a.end()
-	a.done = true
-	if m != nil {
-		a.msg = *m
-	}
-}
-
-func (a *Accumulator) last() *Block { return &a.msg.Content[len(a.msg.Content)-1] }
-
-// Arguments is streamed argument text as a value: {} when empty, null when it
-// does not parse or names a member twice.
-func Arguments(text []byte) json.RawMessage {
-	t := bytes.TrimSpace(text)
-	if len(t) == 0 {
-		return json.RawMessage("{}")
-	}
-	if !json.Valid(t) || repeatsKey(t) {
-		return json.RawMessage("null")
-	}
-	return append(json.RawMessage(nil), t...)
-}
-
-// repeatsKey reports whether an object anywhere in valid JSON has a key twice:
-// readers disagree on which one counts.
-func repeatsKey(text []byte) bool {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	type level struct {
-		keys map[string]bool // nil for an array
-		key  bool            // the next token is a key
-	}
-	var stack []level
-	for {
-		tok, err := dec.Token()
-		if err != nil {
-			return false
-		}
-		top := len(stack) - 1
-		if d, ok := tok.(json.Delim); ok {
-			switch d {
-			case '{':
-				stack = append(stack, level{keys: map[string]bool{}, key: true})
-			case '[':
-				stack = append(stack, level{})
-			default:
-				stack = stack[:top]
-				if top > 0 && stack[top-1].keys != nil {
-					stack[top-1].key = true
-				}
+// target is the block that a delta goes to.
+func (a *Accumulator) target(kind string, e LLMEvent) *part {
+	if kind == BlockFunctionCall && e.ID != "" {
+		for i := len(a.parts) - 1; i >= 0; i-- {
+			if p := a.parts[i]; p.block.Type == kind && p.block.ID == e.ID {
+				return p
 			}
-			continue
 		}
-		if top < 0 || stack[top].keys == nil {
-			continue
+		return a.start(kind, e)
+	}
+	if a.open != nil && a.open.block.Type == kind {
+		return a.open
+	}
+	return a.start(kind, e)
+}
+
+// sign puts a signature on the last thinking.
+func (a *Accumulator) sign(signature string) {
+	if signature == "" {
+		return
+	}
+	for i := len(a.parts) - 1; i >= 0; i-- {
+		if p := a.parts[i]; p.block.Type == BlockThinking {
+			p.block.Signature = signature
+			return
 		}
-		if !stack[top].key {
-			stack[top].key = true
-			continue
-		}
-		k, _ := tok.(string)
-		if stack[top].keys[k] {
-			return true
-		}
-		stack[top].keys[k] = true
-		stack[top].key = false
 	}
 }
 
-func mergeUsage(old, next *Usage) *Usage {
-	if next == nil {
-		return old
+func (a *Accumulator) stop(e LLMEvent) {
+	a.open = nil
+	if e.StopReason != "" {
+		a.msg.StopReason = e.StopReason
 	}
-	if old == nil {
-		u := *next
-		return &u
+	a.msg.ErrorMessage, a.msg.ErrorKind = copied(e.ErrorMessage), copied(e.ErrorKind)
+}
+
+// finish takes the final message. What is no message of an assistant is not
+// taken: then what was streamed is final.
+func (a *Accumulator) finish(m *Message) {
+	final := a.Message()
+	if m != nil && m.Role == RoleAssistant {
+		final = m.Clone()
 	}
-	u := *old
-	set := func(dst **int64, v *int64) {
-		if v != nil {
-			*dst = v
-		}
+	a.msg, a.parts, a.open, a.done = final, nil, nil, true
+}
+
+// fail takes the final message of a failed call, which is an error whatever it
+// says of itself.
+func (a *Accumulator) fail(e LLMEvent) {
+	a.finish(e.Err)
+	m := &a.msg
+	if m.StopReason != StopAborted {
+		m.StopReason = StopError
 	}
-	set(&u.Input, next.Input)
-	set(&u.Output, next.Output)
-	set(&u.CacheRead, next.CacheRead)
-	set(&u.CacheWrite, next.CacheWrite)
-	if next.CostUSD != nil {
-		u.CostUSD = next.CostUSD
+	if m.ErrorMessage == nil {
+		m.ErrorMessage = copied(e.ErrorMessage)
 	}
-	return &u
+	if m.ErrorKind == nil {
+		m.ErrorKind = copied(e.ErrorKind)
+	}
 }

@@ -1,6 +1,9 @@
 package agent
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+)
 
 // Role is who a message is from.
 type Role string
@@ -37,15 +40,6 @@ const (
 	ErrPermanent       ErrorKind = "permanent"
 )
 
-// Usage counts the tokens of a model call; absent numbers are unknown.
-type Usage struct {
-	Input      *int64   `json:"input,omitempty"`
-	Output     *int64   `json:"output,omitempty"`
-	CacheRead  *int64   `json:"cache_read,omitempty"`
-	CacheWrite *int64   `json:"cache_write,omitempty"`
-	CostUSD    *float64 `json:"cost_usd,omitempty"`
-}
-
 // Message is one message of a transcript: user, assistant, function_result or
 // custom. Which members count depends on Role; MarshalJSON writes just those.
 type Message struct {
@@ -75,45 +69,6 @@ type Message struct {
 	Details json.RawMessage
 }
 
-// Block is one content block; which members count depends on Type. A block of
-// an unknown type is kept as it came in Raw.
-type Block struct {
-	Type string
-
-	Text      string // text, thinking
-	Signature string // thinking
-	MIME      string // image
-	Data      string // image (base64), redacted_thinking
-
-	// Function call.
-	ID             string
-	ProviderCallID string
-	FunctionID     string
-	// Arguments is any JSON: null when the streamed text did not parse, {}
-	// when it was empty.
-	Arguments json.RawMessage
-
-	// Nested function result.
-	FunctionCallID string
-	Content        []Block
-	IsError        bool
-
-	Raw json.RawMessage
-}
-
-// The types of a block.
-const (
-	BlockText             = "text"
-	BlockImage            = "image"
-	BlockThinking         = "thinking"
-	BlockRedactedThinking = "redacted_thinking"
-	BlockFunctionCall     = "function_call"
-	BlockFunctionResult   = "function_result"
-)
-
-// Text is a text block.
-func Text(s string) Block { return Block{Type: BlockText, Text: s} }
-
 // User is a user message of one text block.
 func User(text string, atMS int64) Message {
 	return Message{Role: RoleUser, Content: []Block{Text(text)}, Timestamp: atMS}
@@ -135,26 +90,22 @@ func (m Message) Calls() []Block {
 	return out
 }
 
-// Function describes a tool to a model.
-type Function struct {
-	Name                      string          `json:"name"`
-	Description               string          `json:"description"`
-	Parameters                json.RawMessage `json:"parameters"`
-	Label                     string          `json:"label,omitempty"`
-	ExecutionMode             string          `json:"execution_mode,omitempty"`
-	PrepareArgumentsSupported bool            `json:"prepare_arguments_supported"`
+// Clone is a copy that shares no memory with m.
+func (m Message) Clone() Message {
+	m.Content = cloneBlocks(m.Content)
+	m.ErrorMessage, m.ErrorKind, m.Usage = copied(m.ErrorMessage), copied(m.ErrorKind), m.Usage.clone()
+	m.Details = bytes.Clone(m.Details)
+	return m
 }
 
-// FunctionCall is a call to dispatch.
-type FunctionCall struct {
-	ID         string          `json:"id"`
-	FunctionID string          `json:"function_id"`
-	Arguments  json.RawMessage `json:"arguments"`
-}
-
-// FunctionResult is what a call gave.
-type FunctionResult struct {
-	Content   []Block         `json:"content"`
-	Details   json.RawMessage `json:"details"`
-	Terminate bool            `json:"terminate"`
+func cloneBlocks(blocks []Block) []Block {
+	if blocks == nil {
+		return nil
+	}
+	out := make([]Block, len(blocks))
+	for i, b := range blocks {
+		b.Arguments, b.Raw, b.Content = bytes.Clone(b.Arguments), bytes.Clone(b.Raw), cloneBlocks(b.Content)
+		out[i] = b
+	}
+	return out
 }

@@ -43,7 +43,7 @@ func (d *driver) newBatch() *batch {
 	b := &batch{
 		d: d, c: checker{t: d.t, principal: d.rec.Principal, session: d.rec.SessionID},
 		events:   make(chan event, 2*len(d.rec.Work.Prepared)),
-		checking: map[string]bool{}, flying: map[string]bool{},
+		checking: map[string]bool{}, flying: map[string]bool{}, seen: d.control.Rev,
 	}
 	b.ctx, b.cancel = context.WithCancel(d.ctx)
 	return b
@@ -66,7 +66,10 @@ func (d *driver) execute() error {
 			return err
 		}
 		switch {
-		case d.aborted(), d.rec.State != step.Executing && d.rec.State != step.Awaiting:
+		case d.aborted():
+			b.takeMore() // what has its result keeps it
+			return nil
+		case d.rec.State != step.Executing && d.rec.State != step.Awaiting:
 			return nil
 		case b.busy():
 			if err := b.wait(); err != nil {
@@ -96,7 +99,7 @@ func (b *batch) round() error {
 	switch {
 	case parked:
 		d.rec.ParkNow(b.changed, now)
-	case len(b.ready) > 0 && len(d.rec.AwaitingApproval)+len(d.rec.AwaitingResult) == 0 && d.rec.State == step.Awaiting:
+	case d.rec.State == step.Awaiting && len(d.rec.AwaitingApproval)+len(d.rec.AwaitingResult) == 0:
 		d.rec.Resume(now)
 	case b.changed:
 		d.rec.Tell(now)
@@ -209,6 +212,9 @@ func (b *batch) take(e event) {
 		}
 		b.d.rec.Resolved(e.id, e.landed.outcome, e.landed.took.Milliseconds(), now)
 		return
+	}
+	if !b.checking[e.id] {
+		return // asked for, then given up
 	}
 	delete(b.checking, e.id)
 	v := e.verdict

@@ -27,7 +27,9 @@ func (b *batch) resume() error {
 		_, meta := b.c.deadline(call.FunctionID)
 		switch {
 		case ok:
-			b.arrived(id, row)
+			if err := b.arrived(id, row); err != nil {
+				return err
+			}
 		case meta.Idempotent:
 			b.ready = append(b.ready, id)
 		default:
@@ -55,7 +57,9 @@ func (b *batch) look() error {
 		return transient(CodeStorage, err)
 	}
 	for id, row := range come.results {
-		b.arrived(id, row)
+		if err := b.arrived(id, row); err != nil {
+			return err
+		}
 	}
 	for id, dec := range come.decisions {
 		b.decided(id, dec)
@@ -90,7 +94,7 @@ func (b *batch) decided(id string, dec agent.Decision) {
 }
 
 // arrived takes the stored result of a call.
-func (b *batch) arrived(id string, row agent.CallResult) {
+func (b *batch) arrived(id string, row agent.CallResult) error {
 	d := b.d
 	call := d.rec.Call(id).Call
 	_, meta := b.c.deadline(call.FunctionID)
@@ -98,13 +102,25 @@ func (b *batch) arrived(id string, row agent.CallResult) {
 	if row.Error != nil {
 		err = &bus.Error{Code: row.Error.Code, Message: row.Error.Message}
 	}
-	if err != nil && step.Ambiguous(row.Error.Code) && meta.Idempotent && d.rec.Ledger[id].Attempt <= repeats && row.Source != "deadline" {
-		// The row stands for ever: a repeat is waited for here.
-		b.d.t.Logger.Info("call repeated after its connection was lost", "session", d.rec.SessionID, "call", id)
+	if err != nil && step.Ambiguous(row.Error.Code) && meta.Idempotent && d.rec.Ledger[id].Attempt <= repeats {
+		return b.again(id)
 	}
 	took := max(row.AtMS-d.rec.Ledger[id].At, 0)
 	b.changed = true
 	d.rec.Resolved(id, b.c.result(b.ctx, call, meta, row.Result, err), took, d.t.nowMS())
+	return nil
+}
+
+// again dispatches a call to an idempotent target once more, because the
+// connection was lost. Its row goes, so that the repeat can write one.
+func (b *batch) again(id string) error {
+	d := b.d
+	if _, err := state.Do(d.ctx, d.t.State, state.Delete(agent.ScopeCallResults, d.rec.SessionID+"/"+id)); err != nil {
+		return transient(CodeStorage, err)
+	}
+	d.rec.Unwait(id)
+	b.ready = append(b.ready, id)
+	return nil
 }
 
 // overdue ends the waits whose time is up, unless somebody was quicker, and

@@ -66,11 +66,7 @@ func (b *batch) listen() error {
 	if d.aborted() || d.control.Rev == b.seen {
 		return nil
 	}
-	if d.viewer != nil {
-		if err := d.viewer.Refresh(d.ctx); err != nil {
-			d.t.Logger.Debug("viewers not refreshed", "session", d.rec.SessionID, "error", err)
-		}
-	}
+	d.refreshViewers()
 	return b.look()
 }
 

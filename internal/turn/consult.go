@@ -97,7 +97,7 @@ func (c checker) policy(ctx context.Context, call step.Call) verdict {
 	case "allow":
 		return verdict{}
 	case "needs_approval":
-		return verdict{ask: !c.granted(ctx, call)}
+		return verdict{ask: true}
 	case "deny":
 		if r.RuleAction == "" {
 			r.RuleAction = "deny"

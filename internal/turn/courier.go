@@ -17,8 +17,8 @@ type parcel struct {
 	data json.RawMessage
 }
 
-// batch is what one write owes.
-type batch struct {
+// load is what one write owes.
+type load struct {
 	parcels []parcel
 	// after is the write; nil if it is known to be applied.
 	after commit.Ticket
@@ -38,7 +38,7 @@ type courier struct {
 	base      int64
 
 	mu        sync.Mutex
-	queue     []*batch
+	queue     []*load
 	delivered map[string]bool
 	last      int64 // the tail of the event log
 	failed    error // the last failure, nil after a success
@@ -68,7 +68,7 @@ func (c *courier) send(parcels []parcel, after commit.Ticket) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.queue = append(c.queue, &batch{parcels: parcels, after: after})
+	c.queue = append(c.queue, &load{parcels: parcels, after: after})
 	if !c.running {
 		c.running = true
 		c.done = make(chan struct{})
@@ -84,7 +84,10 @@ func (c *courier) work(done chan struct{}) {
 		if b == nil {
 			return
 		}
-		err := c.deliver(b)
+		var err error
+		if v := caught(func() { err = c.deliver(b) }); v != nil {
+			err = v
+		}
 		c.report(b, err)
 		if err == nil {
 			tries = 0
@@ -104,7 +107,7 @@ func (c *courier) work(done chan struct{}) {
 }
 
 // head is the oldest batch, nil if there is none: then the courier rests.
-func (c *courier) head() *batch {
+func (c *courier) head() *load {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.queue) == 0 || c.ctx.Err() != nil {
@@ -116,7 +119,7 @@ func (c *courier) head() *batch {
 }
 
 // report notes how a delivery ended.
-func (c *courier) report(b *batch, err error) {
+func (c *courier) report(b *load, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.failed = err

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -15,9 +16,9 @@ import (
 	"github.com/iii-aws/harness/internal/turn/step"
 )
 
-// deliver delivers a batch, or what is left of it. A batch whose write was not
+// deliver delivers a load, or what is left of it. A load whose write was not
 // applied is forgotten: the driver knows.
-func (c *courier) deliver(b *batch) error {
+func (c *courier) deliver(b *load) error {
 	first := b.parcels[0].item.Kind
 	if b.after != nil && first != step.KindEvent && first != step.KindWake && first != step.KindTimer {
 		// Entries and calls have no tickets: they wait for the write.
@@ -40,7 +41,7 @@ func (c *courier) deliver(b *batch) error {
 }
 
 // undelivered tells a delivery that failed from one that nothing was owed for.
-func (c *courier) undelivered(b *batch, err error) error {
+func (c *courier) undelivered(b *load, err error) error {
 	if b.after == nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func (c *courier) undelivered(b *batch, err error) error {
 	return err
 }
 
-// unwritten ends a batch whose write failed.
+// unwritten ends a load whose write failed.
 func (c *courier) unwritten(err error) error {
 	if c.ctx.Err() != nil {
 		return c.ctx.Err()
@@ -61,7 +62,7 @@ func (c *courier) unwritten(err error) error {
 }
 
 // some delivers the first parcels of one kind and answers how many.
-func (c *courier) some(b *batch) (int, error) {
+func (c *courier) some(b *load) (int, error) {
 	n := sameKind(b.parcels)
 	ps := b.parcels[:n]
 	switch ps[0].item.Kind {
@@ -93,12 +94,24 @@ func sameKind(ps []parcel) int {
 	return len(ps)
 }
 
-// entries appends the entries that hang on one another.
-func (c *courier) entries(ps []parcel) (int, error) {
+// maxEntries is how many entries are appended at once, so that they fit one
+// transaction.
+const maxEntries = 90
+
+// chain is how many of the first entries hang on one another and fit one
+// append. A message with calls goes alone: the session notes each call.
+func chain(ps []parcel) int {
+	calls := func(p parcel) bool { return bytes.Contains(p.data, []byte(`"`+agent.BlockFunctionCall+`"`)) }
 	n := 1
-	for n < len(ps) && ps[n].item.Parent == ps[n-1].item.ID {
+	for n < len(ps) && n < maxEntries && ps[n].item.Parent == ps[n-1].item.ID && !calls(ps[n-1]) && !calls(ps[n]) {
 		n++
 	}
+	return n
+}
+
+// entries appends the entries that hang on one another.
+func (c *courier) entries(ps []parcel) (int, error) {
+	n := chain(ps)
 	req := appendRequest{SessionID: c.session, ParentID: ps[0].item.Parent}
 	for _, p := range ps[:n] {
 		req.Messages = append(req.Messages, p.data)

@@ -155,6 +155,8 @@ type Turn struct {
 	mu       sync.Mutex
 	// downloads is when each skill namespace was last asked for.
 	downloads map[string]time.Time
+	// swept: the sweep has run in this process.
+	swept bool
 }
 
 // New checks the dependencies.

@@ -85,6 +85,8 @@ func (d *driver) take() error {
 	if err := d.t.loadValues(d.ctx, d.rec, d.blobs); err != nil {
 		return transient(CodeStorage, err)
 	}
+	// A message of the run is here: none is missing.
+	d.rec.Delivered(d.rec.Wakes())
 	d.saved = d.rec.Encode()
 	d.watch = d.t.State.Watch(d.ctx, state.Key{Scope: agent.ScopeControl, Key: d.rec.SessionID})
 	by := ""
@@ -103,8 +105,6 @@ func (d *driver) take() error {
 		base = head.Tail
 	}
 	d.out = newCourier(d, by, base)
-	// A message of the run is here: none is missing.
-	d.rec.Delivered(d.rec.Wakes())
 	return d.deliverLeft()
 }
 

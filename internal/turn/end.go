@@ -108,7 +108,14 @@ func (d *driver) flush() {
 	timer := d.t.Clock.NewTimer(flushFor)
 	defer timer.Stop()
 	done := make(chan error, 1)
-	go func() { done <- d.viewer.Flush(ctx) }()
+	viewer := d.viewer
+	go func() {
+		var err error
+		if v := caught(func() { err = viewer.Flush(ctx) }); v != nil {
+			err = v
+		}
+		done <- err
+	}()
 	select {
 	case err := <-done:
 		if err != nil {

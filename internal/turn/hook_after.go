@@ -17,7 +17,7 @@ func (d *driver) after() map[string]agent.FunctionResult {
 		return nil
 	}
 	var mu sync.Mutex
-	var all sync.WaitGroup
+	var all group
 	changed := map[string]agent.FunctionResult{}
 	for id, res := range d.rec.Results() {
 		p := d.rec.Call(id)
@@ -26,7 +26,7 @@ func (d *driver) after() map[string]agent.FunctionResult {
 			"result":        res,
 		})
 		principal := d.rec.Principal
-		all.Go(func() {
+		all.run(func() {
 			own, ok := d.t.merged(d, principal, payload)
 			if !ok {
 				return
@@ -36,7 +36,9 @@ func (d *driver) after() map[string]agent.FunctionResult {
 			changed[id] = keepUnset(own, res)
 		})
 	}
-	all.Wait()
+	if err := all.wait(); err != nil {
+		d.t.Logger.Error("after-hook panicked, results stay", "session", d.rec.SessionID, "error", err)
+	}
 	return changed
 }
 

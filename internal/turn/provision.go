@@ -3,7 +3,6 @@ package turn
 import (
 	"context"
 	"encoding/json"
-	"sync"
 	"time"
 
 	"github.com/iii-aws/harness/engine/bus"
@@ -26,6 +25,9 @@ func (d *driver) provision() error {
 	if err != nil {
 		return err
 	}
+	if err := d.sandbox(req); err != nil {
+		return err
+	}
 	d.request = req
 	stored := d.t.State.Submit(d.ctx, []state.Write{state.Set(agent.ScopeRunRequest, d.rec.SessionID, encode(req))})
 	d.rec.Provisioned(meta, d.t.nowMS())
@@ -43,27 +45,26 @@ func (d *driver) prepare() (*runRequest, error) {
 }
 
 // equip finds what the run needs from elsewhere, all at once. What is missing
-// is done without, but for a sandbox that was asked for.
+// is done without.
 func (d *driver) equip(req *runRequest) (meta json.RawMessage, err error) {
 	in := prompt.Input{Override: req.SystemPrompt, Cwd: req.Cwd}
 	if req.Mode != nil {
 		in.Mode = prompt.Mode(*req.Mode)
 	}
-	var all sync.WaitGroup
+	var all group
 	if in.Override == "" {
 		in.Skills = make([]prompt.Skill, len(d.t.cfg.SystemDefaultSkills))
-		all.Go(func() { in.Index = d.body("directory::skills::index", map[string]string{}) })
+		all.run(func() { in.Index = d.body("directory::skills::index", map[string]string{}) })
 		for i, uri := range d.t.cfg.SystemDefaultSkills {
 			in.Skills[i].URI = uri
-			all.Go(func() {
+			all.run(func() {
 				body := d.body("directory::skills::get", map[string]string{"id": prompt.ID(uri)})
 				in.Skills[i].Body, in.Skills[i].Loaded = body, body != ""
 			})
 		}
 	}
-	all.Go(func() { meta = d.modelMeta(req) })
-	all.Go(func() { err = d.sandbox(req) })
-	all.Wait()
+	all.run(func() { meta = d.modelMeta(req) })
+	err = all.wait()
 	req.SystemPrompt = prompt.Build(in)
 	req.Functions = []json.RawMessage{encode(prompt.Tool())}
 	return meta, err

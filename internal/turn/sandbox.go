@@ -1,7 +1,6 @@
 package turn
 
 import (
-	"context"
 	"encoding/json"
 	"time"
 
@@ -12,19 +11,23 @@ import (
 // sandboxFor is how long a sandbox may take to start.
 const sandboxFor = 300 * time.Second
 
-// sandbox makes the sandbox that the run asked for, once.
+// sandbox makes the sandbox that the run asked for. Its id is stored at once,
+// so that a step that takes over makes no second one; the end of the run stops
+// it.
 func (d *driver) sandbox(req *runRequest) error {
 	if req.Sandbox == nil {
 		return nil
 	}
-	var known struct {
+	var row struct {
 		Run string `json:"run"`
+		ID  string `json:"sandbox_id"`
 	}
-	ok, err := d.t.readRow(d.ctx, agent.ScopeSandboxID, d.rec.SessionID, &known)
+	ok, err := d.t.readRow(d.ctx, agent.ScopeSandboxID, d.rec.SessionID, &row)
 	if err != nil {
 		return transient(CodeStorage, err)
 	}
-	if ok && known.Run == d.rec.Run {
+	if ok && row.Run == d.rec.Run {
+		d.rec.SandboxID = row.ID
 		return nil
 	}
 	payload := map[string]any{"image": "python", "idle_timeout_secs": int64(300)}
@@ -38,34 +41,14 @@ func (d *driver) sandbox(req *runRequest) error {
 	if err != nil {
 		return err
 	}
-	var made struct {
-		ID string `json:"sandbox_id"`
-	}
-	if err := json.Unmarshal(raw, &made); err != nil {
+	if err := json.Unmarshal(raw, &row); err != nil {
 		return err
 	}
-	row := map[string]string{"run": d.rec.Run, "sandbox_id": made.ID}
+	row.Run = d.rec.Run
 	if _, err := state.Do(d.ctx, d.t.State, state.Set(agent.ScopeSandboxID, d.rec.SessionID, encode(row))); err != nil {
 		return transient(CodeStorage, err)
 	}
 	d.t.Stats.Waited(d.rec.SessionID, "sandbox_id")
+	d.rec.SandboxID = row.ID
 	return nil
-}
-
-// stopSandbox stops the sandbox of a run that has ended, if it had one. A
-// sandbox that stays idles out.
-func (d *driver) stopSandbox(ctx context.Context) {
-	var row struct {
-		Run string `json:"run"`
-		ID  string `json:"sandbox_id"`
-	}
-	ok, err := d.t.readRow(ctx, agent.ScopeSandboxID, d.rec.SessionID, &row)
-	if err != nil || !ok || row.Run != d.rec.Run {
-		return
-	}
-	if _, err := d.invoke(ctx, "sandbox::stop", encode(map[string]string{"sandbox_id": row.ID}), 0); err != nil {
-		d.t.Logger.Warn("sandbox not stopped", "session", d.rec.SessionID, "sandbox", row.ID, "error", clean(err))
-		return
-	}
-	d.t.State.Submit(ctx, []state.Write{state.Delete(agent.ScopeSandboxID, d.rec.SessionID)})
 }

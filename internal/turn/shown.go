@@ -3,7 +3,6 @@ package turn
 import (
 	"context"
 	"encoding/json"
-	"sync"
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/internal/kernel"
@@ -40,7 +39,7 @@ func (c checker) shown(ctx context.Context, call step.Call, reply json.RawMessag
 func (c checker) keepVisible(ctx context.Context, rows []json.RawMessage) []json.RawMessage {
 	keep := make([]bool, len(rows))
 	slots := make(chan struct{}, c.t.cfg.MaxParallelCalls)
-	var all sync.WaitGroup
+	var all group
 	for i, raw := range rows {
 		var row struct {
 			FunctionID string `json:"function_id"`
@@ -49,12 +48,14 @@ func (c checker) keepVisible(ctx context.Context, rows []json.RawMessage) []json
 			continue
 		}
 		slots <- struct{}{}
-		all.Go(func() {
+		all.run(func() {
 			defer func() { <-slots }()
 			keep[i] = c.visible(ctx, row.FunctionID)
 		})
 	}
-	all.Wait()
+	if err := all.wait(); err != nil {
+		c.t.Logger.Error("functions not shown", "error", err)
+	}
 	out := []json.RawMessage{}
 	for i, raw := range rows {
 		if keep[i] {

@@ -195,7 +195,7 @@ func (d *driver) mustHandOver() bool {
 	if d.rec.State == step.Streaming {
 		return left < d.budget/2
 	}
-	return left < d.t.cfg.Reserve
+	return left <= d.t.cfg.Reserve
 }
 
 // remaining is how long this delivery may still work.
@@ -208,6 +208,9 @@ func (d *driver) remaining() (time.Duration, bool) {
 
 // handOver passes the turn to a fresh message.
 func (d *driver) handOver() error {
+	if err := d.settleWrites(); err != nil {
+		return err
+	}
 	if err := d.drain(); err != nil {
 		return err
 	}
@@ -218,8 +221,19 @@ func (d *driver) handOver() error {
 	return err
 }
 
+// settleWrites saves a transition that was left to be folded into the next.
+func (d *driver) settleWrites() error {
+	if !d.rec.Pending() {
+		return nil
+	}
+	return d.save(string(d.rec.State))
+}
+
 // afterOne ends a transition that was called by name.
 func (d *driver) afterOne() error {
+	if err := d.settleWrites(); err != nil {
+		return err
+	}
 	if d.rec.ShouldWake() {
 		return d.handOver()
 	}

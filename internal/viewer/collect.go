@@ -9,7 +9,10 @@ import (
 	"github.com/iii-aws/harness/engine/bus"
 )
 
-var errAtRest = errors.New("viewer: nothing to post")
+var (
+	errAtRest = errors.New("viewer: nothing to post")
+	errEnded  = errors.New("viewer: the subscription has ended")
+)
 
 // entryOverhead is what an entry of a batch has besides its event.
 const entryOverhead = 64
@@ -84,10 +87,10 @@ func (p *pump) plan(at *spot, first bool) (through int64, delta *entry, err erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.gone {
-		return 0, nil, fmt.Errorf("viewer: subscription ended: %w", bus.ErrGone)
+		return 0, nil, errEnded
 	}
 	through = s.head.Tail
-	if !p.row.All {
+	if !p.eventsOnly {
 		at.enter(s.draft)
 		if at.wants(s.open()) {
 			if at.next <= s.draft.after {

@@ -64,12 +64,12 @@ func newDraft(u agent.MessageUpdate) *draft {
 // continues reports whether an update belongs to the draft: the same stream of
 // the same message, and not its beginning once more.
 func (d *draft) continues(u agent.MessageUpdate) bool {
-	if d.messageID != u.MessageID || d.attempt != u.Attempt {
+	switch {
+	case d.messageID != u.MessageID || d.attempt != u.Attempt:
 		return false
-	}
-	again := u.LLMEvent.Type == agent.LLMStart ||
-		kinds[u.LLMEvent.Type] != "" && u.Block == 0 && u.Offset == 0
-	if !again {
+	case u.LLMEvent.Type == agent.LLMStart:
+		return len(d.parts) == 0
+	case kinds[u.LLMEvent.Type] == "" || u.Block != 0 || u.Offset != 0:
 		return true
 	}
 	for i := range d.parts {

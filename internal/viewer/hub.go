@@ -48,6 +48,10 @@ type Config struct {
 	// ReplayLimit is how long a subscription's call replays; what is left goes
 	// on behind it; 10 s.
 	ReplayLimit time.Duration
+	// RegisterGrace is how long a connection that has subscribed may take to
+	// register the functions that are called; 6 s. (The bus holds registrations
+	// back until it knows the connection's namespace, but no calls.)
+	RegisterGrace time.Duration
 	// Retries is how often a post that failed for no final reason is repeated
 	// before the viewer waits for the next event; 12.
 	Retries int
@@ -105,6 +109,7 @@ func New(d Deps) (*Hub, error) {
 	d.RowTTL = cmp.Or(d.RowTTL, 7*24*time.Hour)
 	d.FlushLimit = cmp.Or(d.FlushLimit, 2*time.Second)
 	d.ReplayLimit = cmp.Or(d.ReplayLimit, 10*time.Second)
+	d.RegisterGrace = cmp.Or(d.RegisterGrace, 6*time.Second)
 	d.Retries = cmp.Or(d.Retries, 12)
 	h := &Hub{
 		Deps: d, sessions: map[string]*session{}, conns: map[string]*conn{}, changing: map[place]chan struct{}{},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/iii-aws/harness/engine/access"
 	"github.com/iii-aws/harness/engine/clock"
 	"github.com/iii-aws/harness/engine/stream"
 )
@@ -144,7 +145,7 @@ func (s *session) audience() func(context.Context, Row) (bool, error) {
 			}
 			owner, known = o, true
 		}
-		return Sees(r.Principal, owner, s.id), nil
+		return access.Sees(r.Principal, owner, s.id), nil
 	}
 }
 

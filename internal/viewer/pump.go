@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/iii-aws/harness/engine/bus"
+	"github.com/iii-aws/harness/engine/clock"
 )
 
 // pump posts the events and deltas of a session to one connection. While it has
@@ -13,6 +14,8 @@ import (
 type pump struct {
 	s   *session
 	row Row
+	// eventsOnly: it gets no deltas.
+	eventsOnly bool
 
 	// What follows is guarded by session.mu.
 	at      spot
@@ -63,9 +66,11 @@ func (p *pump) run() {
 	err := p.drain(h.base)
 	switch {
 	case err == nil:
-	case final(err):
-		p.drop()
+	case errors.Is(err, errEnded):
+		p.stop()
+	case p.final(err):
 		h.evict(h.base, p.row, err)
+		p.drop()
 	default:
 		if h.base.Err() == nil {
 			h.Logger.Warn("viewer lags behind", "session", s.id, "browser", p.row.BrowserID, "error", err)
@@ -79,8 +84,15 @@ func (p *pump) run() {
 }
 
 // final reports whether an error ends a subscription.
-func final(err error) bool {
-	return errors.Is(err, bus.ErrGone) || errors.Is(err, bus.ErrNotRegistered) || errors.Is(err, errUnfit)
+func (p *pump) final(err error) bool {
+	return errors.Is(err, bus.ErrGone) || errors.Is(err, errUnfit) || errors.Is(err, bus.ErrNotRegistered) && !p.young()
+}
+
+// young reports whether the connection may still register what it subscribed
+// with.
+func (p *pump) young() bool {
+	h := p.s.hub
+	return h.Clock.Now().Before(clock.FromMillis(p.row.AtMS).Add(h.RegisterGrace))
 }
 
 // drop ends the pump.
@@ -113,11 +125,16 @@ func (p *pump) drain(ctx context.Context) error {
 		case err == nil:
 			tries = 0
 			continue
-		case final(err), ctx.Err() != nil, tries >= p.s.hub.Retries:
+		case p.final(err), errors.Is(err, errEnded), ctx.Err() != nil, tries >= p.s.hub.Retries:
 			return err
 		}
-		t := p.s.hub.Clock.NewTimer(min(firstPause<<tries, longestPause))
-		tries++
+		pause := min(firstPause<<tries, longestPause)
+		if errors.Is(err, bus.ErrNotRegistered) {
+			pause = firstPause
+		} else {
+			tries++
+		}
+		t := p.s.hub.Clock.NewTimer(pause)
 		select {
 		case <-t.C():
 		case <-ctx.Done():
@@ -187,4 +204,3 @@ func (p *pump) save(ctx context.Context) {
 	defer s.mu.Unlock()
 	p.saved, p.savedLogs = row.NextSeq, logs
 }
-

@@ -30,7 +30,7 @@ func (p *pump) push(ctx context.Context, b collected) error {
 		return err
 	}
 	if err = p.send(ctx, b.epoch, []entry{e}); errors.Is(err, bus.ErrTooLarge) {
-		return fmt.Errorf("%w: %w", errUnfit, err)
+		return errUnfit
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package viewer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -35,11 +36,8 @@ type Row struct {
 	AtMS int64 `json:"at_ms"`
 }
 
-// scopeAll holds the rows of viewers of all sessions: the session id that no
-// session has.
-const scopeAll = agent.ScopeSubscriptions
-
-// scope is where the row is stored.
+// scope is where the row is stored. The rows of all sessions are where those of
+// a session without an id would be, which none is.
 func (r Row) scope() string { return agent.ScopeSubscriptions + r.SessionID }
 
 // key is the row's key: what it is for, and for whom. A connection has one row
@@ -168,3 +166,9 @@ func (h *Hub) keep(ctx context.Context, r stored) {
 }
 
 func (h *Hub) now() int64 { return clock.Millis(h.Clock.Now()) }
+
+// isConflict reports whether a write lost to another writer.
+func isConflict(err error) bool {
+	var c *state.ConflictError
+	return errors.As(err, &c)
+}

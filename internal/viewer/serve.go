@@ -2,6 +2,8 @@ package viewer
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 
 	"github.com/iii-aws/harness/engine/bus"
 )
@@ -77,11 +79,16 @@ type changed struct {
 	Removed []string `json:"removed"`
 }
 
-func (h *Hub) announce(r Row, data []byte) {
+func (h *Hub) announce(r Row, data json.RawMessage) {
 	err := h.post(h.base, bus.Push{
 		Connection: r.Connection, FunctionID: "ui::sessions::changed::" + r.BrowserID, Data: data,
 	})
-	...
+	switch {
+	case errors.Is(err, bus.ErrGone):
+		h.evict(h.base, r, err)
+	case err != nil && h.base.Err() == nil:
+		h.Logger.Info("new session not announced", "browser", r.BrowserID, "error", err)
+	}
 }
 
 func (h *Hub) remember(text string) bool {

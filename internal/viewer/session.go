@@ -3,11 +3,13 @@ package viewer
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/iii-aws/harness/engine/stream"
 	"github.com/iii-aws/harness/internal/agent"
@@ -42,7 +44,8 @@ type session struct {
 type entry struct {
 	seq   int64 // -1 for a delta
 	rev   int64
-	event []byte
+	at    time.Time // of an event
+	event json.RawMessage
 }
 
 func newSession(h *Hub, id string) *session {
@@ -101,7 +104,7 @@ func (s *session) delta(u agent.MessageUpdate) {
 	}
 	s.draft.add(u, s.head.Tail)
 	for _, p := range s.pumps {
-		if !p.row.All {
+		if !p.eventsOnly {
 			p.wake()
 		}
 	}
@@ -125,7 +128,7 @@ func (s *session) read(ctx context.Context, from int64) ([]entry, error) {
 	}
 	out := make([]entry, len(items))
 	for i, it := range items {
-		out[i] = entry{seq: seqOf(it, from+int64(i)), event: it.Data}
+		out[i] = entry{seq: seqOf(it, from+int64(i)), at: it.At, event: it.Data}
 	}
 	s.window = out
 	return out, nil
@@ -140,12 +143,15 @@ func seqOf(it stream.Item, otherwise int64) int64 {
 	return n
 }
 
-// resting is closed at the next rest of a pump; busy reports whether one works.
-func (s *session) resting() (busy bool, c <-chan struct{}) {
+// resting is the number of pumps at work, and what is closed when one has come
+// to rest.
+func (s *session) resting() (busy int, c <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.pumps {
-		busy = busy || p.running
+		if p.running {
+			busy++
+		}
 	}
 	return busy, s.rested
 }

@@ -98,8 +98,15 @@ func (st *Step) flush(ctx context.Context) error {
 	return st.s.settle(ctx)
 }
 
-// Close ends the step at once, as one does that was superseded or failed.
-func (st *Step) Close() { _ = st.close(context.Background()) } // without saves to wait for it cannot fail
+// Close ends the step at once, as one does that was superseded or failed. It is
+// safe behind Flush.
+func (st *Step) Close() {
+	ctx, cancel := context.WithCancel(st.s.hub.base)
+	cancel() // what is not stored yet is stored beside
+	if err := st.close(ctx); err != nil {
+		st.s.hub.Logger.Debug("step closed without waiting", "session", st.s.id, "error", err)
+	}
+}
 
 // close ends the step and stores how far its viewers got. It waits for that
 // only if the process freezes.
@@ -124,7 +131,7 @@ func (st *Step) close(ctx context.Context) error {
 	return err
 }
 
-// LagError: viewers did not keep up until a step ended.
+// LagError tells that viewers did not keep up until a step ended.
 type LagError struct {
 	Session string
 	Viewers int
@@ -138,5 +145,5 @@ func (e *LagError) Error() string {
 // ErrorCode is viewers_lag.
 func (e *LagError) ErrorCode() string { return "viewers_lag" }
 
-// Retryable is false: they catch up with the next event.
+// Retryable reports that there is nothing to repeat: they catch up with the next event.
 func (e *LagError) Retryable() bool { return false }

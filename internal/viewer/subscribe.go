@@ -40,8 +40,8 @@ type Subscribed struct {
 
 // Subscribe replays from the position to the end of the log and then stores the
 // subscription, in place of one of the same connection, browser and session.
-// Who may see the session is for the caller to check. Errors: *RefusedError,
-// that of ctx, and those of the ports; there is no subscription then.
+// Who may see the session is for the caller to check. Errors: those of the
+// ports, and that of ctx; there is no subscription then.
 func (h *Hub) Subscribe(ctx context.Context, sub Subscription) (Subscribed, error) {
 	row := Row{
 		ID: h.IDs.UUID(), BrowserID: sub.Browser, Connection: sub.Connection, SessionID: sub.Session,
@@ -97,19 +97,22 @@ func (s *session) subscribe(ctx context.Context, row Row, from *Position) (Subsc
 }
 
 // replay posts the events from the row's next on, and answers where it ended:
-// behind the last event, or where the time was up.
+// behind the last event, or where the time was up or a post failed. What is left
+// goes on in the background.
 func (s *session) replay(ctx context.Context, row Row) (int64, error) {
 	p := &pump{s: s, row: row, eventsOnly: true, running: true, at: spot{next: row.NextSeq}}
 	limited, cancel := s.hub.limit(ctx, s.hub.ReplayLimit)
 	defer cancel()
-	err := p.drain(limited)
-	switch {
-	case err == nil, limited.Err() != nil && ctx.Err() == nil:
-		return p.at.next, nil
-	case final(err):
-		return 0, &RefusedError{Browser: row.BrowserID, Err: err}
+	for {
+		err := p.once(limited)
+		switch {
+		case err == nil:
+		case errors.Is(err, bus.ErrGone), errors.Is(err, errUnfit), ctx.Err() != nil:
+			return 0, fmt.Errorf("viewer: replay: %w", err)
+		default: // errAtRest if all was posted
+			return p.at.next, nil
+		}
 	}
-	return 0, err
 }
 
 // store writes a row, and then tells a step that may run elsewhere to look.
@@ -201,31 +204,3 @@ func (h *Hub) subscribeAll(ctx context.Context, row Row) (Subscribed, error) {
 	})
 	return Subscribed{Browsers: h.Browsers()}, nil
 }
-
-// RefusedError: the connection does not take the pushes that it asked for.
-type RefusedError struct {
-	Browser string
-	Err     error
-}
-
-// Error is the text of the error.
-func (e *RefusedError) Error() string {
-	if errors.Is(e.Err, bus.ErrNotRegistered) {
-		return fmt.Sprintf("viewer: register the function ui::session::event::%s on this connection before subscribing", e.Browser)
-	}
-	return "viewer: the connection takes no pushes: " + e.Err.Error()
-}
-
-// Unwrap is the cause.
-func (e *RefusedError) Unwrap() error { return e.Err }
-
-// ErrorCode is not_registered, or connection_gone.
-func (e *RefusedError) ErrorCode() string {
-	if errors.Is(e.Err, bus.ErrNotRegistered) {
-		return "not_registered"
-	}
-	return "connection_gone"
-}
-
-// Retryable is false.
-func (e *RefusedError) Retryable() bool { return false }

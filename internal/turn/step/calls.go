@@ -2,6 +2,7 @@ package step
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/iii-aws/harness/internal/agent"
 )
@@ -36,6 +37,9 @@ func (r *Record) Ask(id string, excerpt json.RawMessage, expiresAt, now int64) {
 	r.AwaitingApproval = append(r.AwaitingApproval, ApprovalWait{
 		FunctionCallID: id, FunctionID: p.Call.FunctionID, Args: p.Call.Arguments, RequestedAt: now, ExpiresAt: expiresAt,
 	})
+	slices.SortStableFunc(r.AwaitingApproval, func(a, b ApprovalWait) int {
+		return r.position(a.FunctionCallID) - r.position(b.FunctionCallID)
+	})
 	r.setRow(agent.ScopeApprovalReqs, r.SessionID+"/"+id, agent.ApprovalRequest{
 		SessionID: r.SessionID, FunctionCallID: id, FunctionID: p.Call.FunctionID, ArgsExcerpt: excerpt,
 		RequestedAt: now, RequestedBy: r.Principal.Actor(), ExpiresAt: expiresAt,
@@ -43,6 +47,11 @@ func (r *Record) Ask(id string, excerpt json.RawMessage, expiresAt, now int64) {
 	if expiresAt > 0 {
 		r.setTimer(TimerID(r.SessionID, r.Run, "approval", id), expiresAt)
 	}
+}
+
+// position is where a call stands in its batch.
+func (r *Record) position(id string) int {
+	return slices.IndexFunc(r.Work.Prepared, func(p Prepared) bool { return p.Call.ID == id })
 }
 
 // Tell emits the view as it is now.
@@ -94,11 +103,14 @@ func (r *Record) Await(id string, deadline int64) {
 	r.AwaitingResult = append(r.AwaitingResult, ResultWait{
 		FunctionCallID: id, FunctionID: p.Call.FunctionID, DeadlineMS: deadline,
 	})
+	slices.SortStableFunc(r.AwaitingResult, func(a, b ResultWait) int {
+		return r.position(a.FunctionCallID) - r.position(b.FunctionCallID)
+	})
 	r.setTimer(TimerID(r.SessionID, r.Run, "result", id), deadline)
 }
 
-// arrived takes a call out of awaiting_result.
-func (r *Record) arrived(id string) {
+// Unwait takes a call out of awaiting_result.
+func (r *Record) Unwait(id string) {
 	if r.Waited(id) == nil {
 		return
 	}
@@ -120,7 +132,7 @@ func (r *Record) Resolved(id string, o Outcome, durationMS, now int64) {
 	}
 	r.Announce(id)
 	r.answered(id)
-	r.arrived(id)
+	r.Unwait(id)
 	r.Work.Executed[id] = Executed{
 		Call: CallRef{ID: id, FunctionID: p.Call.FunctionID}, Result: Of(o.Result), IsError: o.IsError,
 		Terminate: o.Result.Terminate, DurationMS: durationMS, AtMS: now,

@@ -54,8 +54,10 @@ type Item struct {
 
 	// Call: a function with Value as its payload. BestEffort calls are not
 	// repeated when they fail.
+	// Late ones come behind the events.
 	FunctionID string `json:"function_id,omitempty"`
 	BestEffort bool   `json:"best_effort,omitempty"`
+	Late       bool   `json:"late,omitempty"`
 
 	Event *Event `json:"event,omitempty"`
 
@@ -63,6 +65,13 @@ type Item struct {
 	Cause string `json:"cause,omitempty"`
 	Timer string `json:"timer,omitempty"`
 	AtMS  int64  `json:"at_ms,omitempty"`
+}
+
+func (it Item) order() int {
+	if it.Late {
+		return order[KindWake]
+	}
+	return order[it.Kind]
 }
 
 // emit owes an event.
@@ -121,8 +130,8 @@ func (r *Record) Seal(tail int64) []Item {
 	r.fresh = nil
 	sort.SliceStable(fresh, func(i, j int) bool {
 		a, b := fresh[i], fresh[j]
-		if order[a.Kind] != order[b.Kind] {
-			return order[a.Kind] < order[b.Kind]
+		if x, y := a.order(), b.order(); x != y {
+			return x < y
 		}
 		return a.Kind == KindEvent && a.Event.Type != agent.EventAgentEnd && b.Event.Type == agent.EventAgentEnd
 	})

@@ -106,6 +106,7 @@ func (r *Record) readEach(m map[string]json.RawMessage) {
 	read(m, "ledger", &r.Ledger)
 	read(m, "wait", &r.Wait)
 	read(m, "reservation", &r.Reservation)
+	read(m, "sandbox_id", &r.SandboxID)
 	read(m, "error", &r.Error)
 	read(m, "outbox", &r.Outbox)
 	for name, dst := range map[string]*int64{

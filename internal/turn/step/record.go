@@ -56,6 +56,9 @@ type Record struct {
 	// Reservation is the open reservation of the model call, see Reserved.
 	Reservation string `json:"reservation,omitempty"`
 
+	// SandboxID is the sandbox of the run, if it asked for one.
+	SandboxID string `json:"sandbox_id,omitempty"`
+
 	Error  *agent.TurnError `json:"error,omitempty"`
 	Outbox Outbox           `json:"outbox,omitzero"`
 	// EventSeq numbers the events of the run.

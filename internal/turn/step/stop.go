@@ -18,6 +18,14 @@ func (r *Record) finish(now int64) {
 func (r *Record) closing() {
 	r.ReleaseReservation()
 	r.call("session-tree::touch", r.Run, map[string]any{"session_id": r.SessionID}, true)
+	if r.SandboxID != "" {
+		r.owe(Item{
+			Kind: KindCall, ID: "call:sandbox::stop/" + r.SandboxID, FunctionID: "sandbox::stop",
+			Value: Of(map[string]string{"sandbox_id": r.SandboxID}), BestEffort: true, Late: true,
+		})
+		r.deleteRow(agent.ScopeSandboxID, r.SessionID)
+		r.SandboxID = ""
+	}
 	r.cancelWait()
 	r.hold("f:")
 	r.hold("r:")

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/iii-aws/harness/engine/bus"
-	"github.com/iii-aws/harness/engine/pattern"
 	"github.com/iii-aws/harness/engine/state"
 	"github.com/iii-aws/harness/internal/agent"
 )
@@ -27,22 +25,4 @@ func Owner(ctx context.Context, s state.Store, session string) (owner string, ok
 		return "", false, fmt.Errorf("viewer: read session %q: %w", session, err)
 	}
 	return meta.Owner, true, nil
-}
-
-// Sees reports whether a principal may watch a session of that owner: its own,
-// those its globs name, or all.
-func Sees(p bus.Principal, owner, session string) bool {
-	if p.SeesAll() {
-		return true
-	}
-	if owner != "" && owner == p.Actor() {
-		return true
-	}
-	for _, text := range p.Sessions {
-		// A glob that cannot be read names nothing.
-		if g, err := pattern.Compile(text); err == nil && g.Match(session) {
-			return true
-		}
-	}
-	return false
 }

@@ -1,0 +1,303 @@
+package embedded
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+)
+
+// The parts of the bbolt file format that a check needs (bbolt, version 2 of
+// the file format; numbers are in the byte order of the machine).
+const (
+	boltMagic   = 0xED0CDAED
+	boltVersion = 2
+
+	pageHeader   = 16 // id uint64, flags uint16, count uint16, overflow uint32
+	pageElement  = 16 // branch: pos, ksize uint32, page uint64; leaf: flags, pos, ksize, vsize uint32
+	bucketHeader = 16 // root uint64, sequence uint64
+	metaSize     = 64
+
+	branchPage   = 0x01
+	leafPage     = 0x02
+	freelistPage = 0x10
+
+	bucketFlag  = 0x01
+	noFreelist  = ^uint64(0)
+	manyCount   = 0xFFFF
+	maxDepth    = 64
+	minPageSize = 1 << 10
+	maxPageSize = 16 << 20
+)
+
+// fileCheck walks a data file without mapping it, so that no damage can do
+// more than give an error.
+type fileCheck struct {
+	f      io.ReaderAt
+	meta   boltMeta
+	seen   []bool // by page
+	record func(bucket string, key, value []byte) error
+}
+
+// checkFile checks the structure of a bbolt file and every record in it. An
+// empty file is fine: it is new.
+func checkFile(f *os.File, record func(bucket string, key, value []byte) error) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	size := uint64(info.Size())
+	if size == 0 {
+		return nil
+	}
+	meta, err := readMeta(f, size)
+	if err != nil {
+		return err
+	}
+	if meta.pages*meta.pageSize > size {
+		return fmt.Errorf("truncated: %d bytes of %d are there", size, meta.pages*meta.pageSize)
+	}
+	c := &fileCheck{f: f, meta: meta, seen: make([]bool, meta.pages), record: record}
+	if err := c.tree("", meta.root, nil, nil, 0); err != nil {
+		return err
+	}
+	return c.freelist()
+}
+
+// boltPage is a page with those that it overflows into.
+type boltPage struct {
+	id    uint64
+	flags uint16
+	count int
+	b     []byte // with the header
+}
+
+// page reads a page that nothing else may refer to.
+func (c *fileCheck) page(id uint64) (boltPage, error) {
+	if id < 2 || id >= c.meta.pages {
+		return boltPage{}, fmt.Errorf("page %d is out of bounds", id)
+	}
+	b := make([]byte, c.meta.pageSize)
+	if _, err := c.f.ReadAt(b, int64(id*c.meta.pageSize)); err != nil {
+		return boltPage{}, fmt.Errorf("page %d: %w", id, err)
+	}
+	ne := binary.NativeEndian
+	p := boltPage{id: ne.Uint64(b), flags: ne.Uint16(b[8:]), count: int(ne.Uint16(b[10:]))}
+	overflow := uint64(ne.Uint32(b[12:]))
+	if p.id != id || overflow >= c.meta.pages-id {
+		return boltPage{}, fmt.Errorf("page %d is not a page", id)
+	}
+	for n := id; n <= id+overflow; n++ {
+		if c.seen[n] {
+			return boltPage{}, fmt.Errorf("page %d is used twice", n)
+		}
+		c.seen[n] = true
+	}
+	if overflow == 0 {
+		p.b = b
+		return p, nil
+	}
+	p.b = make([]byte, (overflow+1)*c.meta.pageSize)
+	if _, err := c.f.ReadAt(p.b, int64(id*c.meta.pageSize)); err != nil {
+		return boltPage{}, fmt.Errorf("page %d: %w", id, err)
+	}
+	return p, nil
+}
+
+// tree checks the pages of a bucket below a page. Keys must lie in [low, high);
+// nil is no bound.
+func (c *fileCheck) tree(bucket string, id uint64, low, high []byte, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("page %d lies too deep", id)
+	}
+	p, err := c.page(id)
+	if err != nil {
+		return err
+	}
+	switch p.flags {
+	case leafPage:
+		return c.leaf(bucket, p, low, high, depth)
+	case branchPage:
+		return c.branch(bucket, p, low, high, depth)
+	}
+	return fmt.Errorf("page %d has the type %#x", id, p.flags)
+}
+
+func (c *fileCheck) branch(bucket string, p boltPage, low, high []byte, depth int) error {
+	ne := binary.NativeEndian
+	var keys [][]byte
+	var children []uint64
+	for i := range p.count {
+		e, ok := p.element(i)
+		if !ok {
+			return fmt.Errorf("page %d: element %d is out of bounds", p.id, i)
+		}
+		key, ok := cut(e, ne.Uint32(e), uint64(ne.Uint32(e[4:])))
+		if !ok {
+			return fmt.Errorf("page %d: key %d is out of bounds", p.id, i)
+		}
+		keys = append(keys, key)
+		children = append(children, ne.Uint64(e[8:]))
+	}
+	if len(keys) == 0 {
+		return fmt.Errorf("page %d: a branch without children", p.id)
+	}
+	if err := ordered(p, keys, low, high); err != nil {
+		return err
+	}
+	for i, child := range children {
+		end := high
+		if i+1 < len(keys) {
+			end = keys[i+1]
+		}
+		if err := c.tree(bucket, child, keys[i], end, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *fileCheck) leaf(bucket string, p boltPage, low, high []byte, depth int) error {
+	ne := binary.NativeEndian
+	var keys [][]byte
+	for i := range p.count {
+		e, ok := p.element(i)
+		if !ok {
+			return fmt.Errorf("page %d: element %d is out of bounds", p.id, i)
+		}
+		ksize, vsize := uint64(ne.Uint32(e[8:])), uint64(ne.Uint32(e[12:]))
+		both, ok := cut(e, ne.Uint32(e[4:]), ksize+vsize)
+		if !ok {
+			return fmt.Errorf("page %d: element %d is out of bounds", p.id, i)
+		}
+		key, value := both[:ksize], both[ksize:]
+		keys = append(keys, key)
+		var err error
+		if ne.Uint32(e)&bucketFlag != 0 {
+			err = c.bucket(join(bucket, key), value, depth)
+		} else {
+			err = c.record(bucket, key, value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ordered(p, keys, low, high)
+}
+
+// bucket checks a bucket by its entry in another one.
+func (c *fileCheck) bucket(name string, value []byte, depth int) error {
+	if len(value) < bucketHeader {
+		return fmt.Errorf("bucket %s: entry too short", name)
+	}
+	if root := binary.NativeEndian.Uint64(value); root != 0 {
+		return c.tree(name, root, nil, nil, depth+1)
+	}
+	// A small bucket has its only page in the entry.
+	b := value[bucketHeader:]
+	if len(b) < pageHeader || binary.NativeEndian.Uint16(b[8:]) != leafPage {
+		return fmt.Errorf("bucket %s: no page", name)
+	}
+	return c.leaf(name, boltPage{flags: leafPage, count: int(binary.NativeEndian.Uint16(b[10:])), b: b}, nil, nil, depth+1)
+}
+
+// freelist checks that no free page is in use.
+func (c *fileCheck) freelist() error {
+	if c.meta.freelist == noFreelist {
+		return nil
+	}
+	p, err := c.page(c.meta.freelist)
+	if err != nil {
+		return err
+	}
+	if p.flags != freelistPage {
+		return fmt.Errorf("page %d has the type %#x, not that of a free list", p.id, p.flags)
+	}
+	ids, n := p.b[pageHeader:], uint64(p.count)
+	if n == manyCount {
+		n, ids = binary.NativeEndian.Uint64(ids), ids[8:]
+	}
+	if n > uint64(len(ids))/8 {
+		return fmt.Errorf("page %d: free list out of bounds", p.id)
+	}
+	for i := range n {
+		id := binary.NativeEndian.Uint64(ids[8*i:])
+		if id < 2 || id >= c.meta.pages || c.seen[id] {
+			return fmt.Errorf("page %d is free and in use", id)
+		}
+		c.seen[id] = true
+	}
+	return nil
+}
+
+// element is the bytes from an element's header to the end of the page.
+func (p boltPage) element(i int) ([]byte, bool) {
+	at := pageHeader + i*pageElement
+	if at+pageElement > len(p.b) {
+		return nil, false
+	}
+	return p.b[at:], true
+}
+
+// cut is n bytes at pos.
+func cut(b []byte, pos uint32, n uint64) ([]byte, bool) {
+	end := uint64(pos) + n
+	if end > uint64(len(b)) {
+		return nil, false
+	}
+	return b[pos:end:end], true
+}
+
+func ordered(p boltPage, keys [][]byte, low, high []byte) error {
+	last := low
+	for i, k := range keys {
+		order := bytes.Compare(last, k)
+		if last != nil && (order > 0 || order == 0 && i > 0) || high != nil && bytes.Compare(k, high) >= 0 {
+			return fmt.Errorf("page %d: key %d is out of order", p.id, i)
+		}
+		last = k
+	}
+	return nil
+}
+
+func join(bucket string, key []byte) string {
+	if bucket == "" {
+		return string(key)
+	}
+	return bucket + "/" + string(key)
+}
+
+// sealed are the buckets whose values end with a checksum, see sealedSum.
+var sealed = map[string]func(key []byte) string{
+	string(stateBucket):   stateWhat,
+	string(dueBucket):     plainWhat("due index"),
+	string(streamBucket):  streamWhat,
+	string(logBucket):     plainWhat("event log"),
+	string(expiryBucket):  plainWhat("expiry index"),
+	string(valueBucket):   plainWhat("value file"),
+	string(blobBucket):    blobWhat,
+	string(feedBucket):    feedWhat,
+	string(queueBucket):   plainWhat("queue"),
+	string(messageBucket): plainWhat("queue message"),
+	string(receiveBucket): plainWhat("queue receive"),
+	string(deadBucket):    plainWhat("dead letter"),
+	string(dedupBucket):   plainWhat("dedup id"),
+	string(timerBucket):   plainWhat("timer"),
+}
+
+func plainWhat(what string) func([]byte) string {
+	return func(key []byte) string { return fmt.Sprintf("%s %q", what, key) }
+}
+
+// checkRecord checks the checksum of a value.
+func checkRecord(bucket string, key, value []byte) error {
+	what, ok := sealed[bucket]
+	if !ok {
+		return nil
+	}
+	if _, err := unseal(key, value); err != nil {
+		return fmt.Errorf("%s: %w", what(key), err)
+	}
+	return nil
+}

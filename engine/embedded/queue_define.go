@@ -1,0 +1,67 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/iii-aws/harness/engine/queue"
+)
+
+// Define creates or changes a queue and stores its config.
+func (q *Queue) Define(ctx context.Context, c queue.Config) (bool, error) {
+	c = c.WithDefaults()
+	if err := c.Validate(); err != nil {
+		return false, err
+	}
+	return submit(q.db, "queue.define", nil, func(tx *bbolt.Tx, cc *commitCtx) (bool, error) {
+		key := []byte(c.Name)
+		var old queue.Config
+		var known bool
+		if v := cc.bucket(queueBucket).Get(key); v != nil {
+			var err error
+			if old, err = decodeConfig(key, v); err != nil {
+				return false, &CorruptError{Path: q.db.path(), What: "queue " + c.Name, Err: err}
+			}
+			known = true
+		} else {
+			old, known = q.Config(c.Name)
+		}
+		if known && old == c {
+			return false, nil
+		}
+		if known && old.Type != c.Type && (holds(tx, messageBucket, c.Name) || holds(tx, deadBucket, c.Name)) {
+			return false, &queue.InvalidError{Queue: c.Name, Field: "type", Allowed: string(old.Type) + " as long as it holds messages"}
+		}
+		value, err := encodeConfig(key, c)
+		if err != nil {
+			return false, err
+		}
+		cc.afterCommit(func() { q.defined(c) })
+		return true, cc.put(queueBucket, key, value)
+	}).Wait(ctx)
+}
+
+func (q *Queue) defined(c queue.Config) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lanes[c.Name]
+	if l == nil {
+		q.lanes[c.Name] = newQueueLane(c)
+		return
+	}
+	l.config = c
+	l.wake()
+}
+
+// holds reports whether a queue has anything in a bucket.
+func holds(tx *bbolt.Tx, bucket []byte, name string) bool {
+	b := tx.Bucket(bucket)
+	if b == nil {
+		return false
+	}
+	p := prefix(name)
+	k, _ := b.Cursor().Seek(p)
+	return bytes.HasPrefix(k, p)
+}

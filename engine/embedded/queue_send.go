@@ -1,0 +1,105 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/iii-aws/harness/engine/commit"
+	"github.com/iii-aws/harness/engine/queue"
+	"github.com/iii-aws/harness/engine/state"
+)
+
+// Submit sends a message, after the given tickets.
+func (q *Queue) Submit(_ context.Context, m queue.Message, after ...commit.Ticket) *commit.Promise[queue.Sent] {
+	stored, err := q.prepare(m)
+	if err != nil {
+		return commit.Resolved(queue.Sent{}, err)
+	}
+	return submit(q.db, "queue.submit", after, func(_ *bbolt.Tx, c *commitCtx) (queue.Sent, error) {
+		return q.put(c, stored)
+	})
+}
+
+// prepare checks a message and fills in what it lacks.
+func (q *Queue) prepare(m queue.Message) (*storedMessage, error) {
+	conf, ok := q.Config(m.Queue)
+	if !ok {
+		return nil, &queue.UnknownError{Queue: m.Queue}
+	}
+	invalid := func(field, allowed string) error {
+		return &queue.InvalidError{Queue: m.Queue, Field: field, Allowed: allowed}
+	}
+	if len(bytes.TrimSpace(m.Data)) == 0 {
+		m.Data = json.RawMessage("null")
+	}
+	switch {
+	case m.FunctionID == "":
+		return nil, invalid("function_id", "given")
+	case len(m.Data) > state.MaxValue:
+		return nil, invalid("data", fmt.Sprintf("at most %d bytes", state.MaxValue))
+	case !json.Valid(m.Data):
+		return nil, invalid("data", "JSON")
+	}
+	var err error
+	if m.Group, err = queue.Group(conf, m); err != nil {
+		return nil, err
+	}
+	m.Data = bytes.Clone(m.Data)
+	s := &storedMessage{Message: m, ID: q.db.ids.UUID()}
+	if s.ReceiptID == "" {
+		s.ReceiptID = s.ID
+	}
+	return s, nil
+}
+
+// put stores a message as part of an operation. It makes its checks before its
+// first change.
+func (q *Queue) put(c *commitCtx, m *storedMessage) (queue.Sent, error) {
+	conf, ok := q.Config(m.Queue)
+	if !ok {
+		return queue.Sent{}, &queue.UnknownError{Queue: m.Queue}
+	}
+	m.SentAt = c.now().UnixMilli()
+	dedup := queue.DedupKey(conf, m.Message)
+	if dedup != "" {
+		if id := q.duplicate(c, m.Queue, dedup, m.SentAt); id != "" {
+			return queue.Sent{ID: id, Duplicate: true}, nil
+		}
+	}
+	if err := q.insert(c, m); err != nil {
+		return queue.Sent{}, err
+	}
+	if dedup == "" {
+		return queue.Sent{ID: m.ID}, nil
+	}
+	return queue.Sent{ID: m.ID}, q.remember(c, m, dedup)
+}
+
+// insert puts a message at the back of its queue.
+func (q *Queue) insert(c *commitCtx, m *storedMessage) error {
+	n, err := c.next(messageBucket)
+	if err != nil {
+		return err
+	}
+	key := numbered(m.Queue, n)
+	value, err := m.encode(key)
+	if err != nil {
+		return err
+	}
+	name, group := m.Queue, m.Group
+	c.afterCommit(func() { q.added(name, group, n) })
+	return c.put(messageBucket, key, value)
+}
+
+// added makes a stored message visible.
+func (q *Queue) added(name, group string, n uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := &queueEntry{number: n}
+	q.entries[n] = e
+	q.lanes[name].add(e, group)
+}
