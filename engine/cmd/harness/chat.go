@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/clock"
 	"github.com/iii-aws/harness/internal/agent"
 )
@@ -39,7 +40,8 @@ type talk struct {
 	session string
 	run     *tracker // nil between runs
 	screen  *screen
-	queued  []string // lines read ahead without a terminal
+	queued  []string // lines that wait for the run to end
+	steered []string // ids of what was typed while the run worked
 	eof     bool
 }
 
@@ -110,7 +112,7 @@ func (t *talk) loop(ctx context.Context, lines <-chan string) error {
 				return err
 			}
 		case l := <-t.f.lines:
-			if err := t.event(l); err != nil {
+			if err := t.event(ctx, l); err != nil {
 				return err
 			}
 		case err := <-t.f.failed:
@@ -125,7 +127,7 @@ func (t *talk) loop(ctx context.Context, lines <-chan string) error {
 
 // event shows an event. Without a terminal nobody can answer a parked call:
 // the command ends.
-func (t *talk) event(l line) error {
+func (t *talk) event(ctx context.Context, l line) error {
 	if t.run == nil {
 		t.run = newTracker(t.session, "")
 	}
@@ -145,6 +147,9 @@ func (t *talk) event(l line) error {
 	}
 	err = t.conclude(t.run)
 	t.run = nil
+	if lerr := t.late(ctx); lerr != nil {
+		return lerr
+	}
 	if t.terminal && err != nil {
 		t.report(context.Background(), err)
 		return nil
@@ -177,9 +182,7 @@ func (t *talk) line(ctx context.Context, text string) error {
 		return nil
 	}
 	if t.run != nil {
-		return call(ctx, t.f.conn, "session-inbox::push", map[string]any{
-			"name": "steering", "session_id": t.session, "item": agent.User(text, clock.Millis(t.clock.Now())),
-		}, nil)
+		return t.steer(ctx, text)
 	}
 	fl := t.flags
 	st, err := t.startRun(ctx, t.f, fl, t.session, text)
@@ -190,6 +193,42 @@ func (t *talk) line(ctx context.Context, text string) error {
 		return t.busy(st, t.session)
 	}
 	t.run = newTracker(t.session, st.MessageID)
+	return nil
+}
+
+// steer gives a message to the running turn.
+func (t *talk) steer(ctx context.Context, text string) error {
+	var ans struct {
+		ID string `json:"id"`
+	}
+	err := call(ctx, t.f.conn, "session-inbox::push", map[string]any{
+		"name": "steering", "session_id": t.session, "item": agent.User(text, clock.Millis(t.clock.Now())),
+	}, &ans)
+	t.steered = append(t.steered, ans.ID)
+	return err
+}
+
+// late takes back what the turn ended without reading: it becomes a turn of
+// its own.
+func (t *talk) late(ctx context.Context) error {
+	if len(t.steered) == 0 {
+		return nil
+	}
+	ids := t.steered
+	t.steered = nil
+	var left struct {
+		Items []agent.Message `json:"items"`
+	}
+	if err := call(ctx, t.f.conn, "session-inbox::drain", map[string]any{"name": "steering", "session_id": t.session, "ids": ids}, &left); err != nil {
+		if bus.Code(err) != "FORBIDDEN" {
+			return err
+		}
+		fmt.Fprintln(t.stderr, "what you typed last may have come too late for this turn; the next one reads it")
+		return nil
+	}
+	for _, m := range left.Items {
+		t.queued = append(t.queued, messageText(m))
+	}
 	return nil
 }
 

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -14,7 +14,6 @@ import (
 
 	"github.com/iii-aws/harness/engine/clock"
 	"github.com/iii-aws/harness/internal/agent"
-	"github.com/iii-aws/harness/internal/config"
 	"github.com/iii-aws/harness/internal/provider/scripted"
 )
 
@@ -201,13 +200,14 @@ func (a *app) model(fl turnFlags, dev *ready) (string, error) {
 		if name == "" {
 			name = dev.Provider
 		}
-	} else if data, err := os.ReadFile("config.yaml"); err == nil {
-		c, err := config.Parse("config.yaml", data, nil)
-		if err == nil {
-			models = c.DefaultModel
-			if name == "" {
-				name = c.DefaultProvider
-			}
+	} else if !missing("config.yaml") {
+		c, err := a.load(devFlags{config: "config.yaml"}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			return "", err
+		}
+		models = c.DefaultModel
+		if name == "" {
+			name = c.DefaultProvider
 		}
 	}
 	if m := models[name]; m != "" {
