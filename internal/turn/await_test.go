@@ -55,10 +55,7 @@ func TestA45SlowTargetAnswersAfterTenMinutes(t *testing.T) {
 			w.start("s1", "go")
 			if tc.kind == bus.KindSocket {
 				w.until("s1", "the call", func(r *step.Record) bool { return len(r.Ledger) == 1 })
-				w.eventually("the call to be waited for", func() bool {
-					w.clock.Advance(500 * time.Millisecond)
-					return w.record("s1").State == step.Awaiting
-				})
+				w.advanceUntil("the wait", 500*time.Millisecond, func() bool { return w.record("s1").State == step.Awaiting })
 			}
 			rec := w.parked("s1")
 			w.quiet()

@@ -127,13 +127,7 @@ func TestA22TransientErrorIsRedelivered(t *testing.T) {
 	w.model.plays(says("once"))
 	w.start("s1", "go")
 	w.until("s1", "the answer on record", func(r *step.Record) bool { return r.State == step.Steering })
-	for range 3 {
-		w.eventually("a pause", func() bool {
-			s, _ := w.queues.Stats(t.Context(), agent.QueueTurnStep)
-			return s.InFlight == 0
-		})
-		w.clock.Advance(5 * time.Second)
-	}
+	w.advanceUntil("the end", time.Second, func() bool { return w.record("s1").Outbox.IsZero() && w.record("s1").State.Terminal() })
 	rec := w.ended("s1")
 	if rec.State != step.Stopped || w.model.calls() != 1 {
 		t.Errorf("state %s, model asked %d times", rec.State, w.model.calls())
@@ -208,8 +202,7 @@ func TestA24StepsAtOnce(t *testing.T) {
 		t.Fatalf("the one that took the turn over: %v", err)
 	}
 	letGo()
-	w.eventually("the loser to give up", func() bool {
-		w.clock.Advance(time.Second)
+	w.advanceUntil("the loser to give up", time.Second, func() bool {
 		s, _ := w.queues.Stats(t.Context(), agent.QueueTurnStep)
 		return s.Depth == 0 && s.InFlight == 0
 	})
@@ -231,8 +224,7 @@ func TestA49DeadLetter(t *testing.T) {
 	w.model.plays(says("once"))
 	w.start("s1", "go")
 	w.until("s1", "the answer on record", func(r *step.Record) bool { return r.State == step.Steering })
-	w.eventually("the dead letter", func() bool {
-		w.clock.Advance(10 * time.Second)
+	w.advanceUntil("the dead letter", 10*time.Second, func() bool {
 		s, _ := w.queues.Stats(t.Context(), agent.QueueTurnStep)
 		return s.DeadLetters == 1
 	})
@@ -287,10 +279,7 @@ func TestF14TargetNeverAnswers(t *testing.T) {
 	w.slowTarget("ok::slow", bus.Meta{TimeoutMS: 600_000}, bus.KindSocket)
 	w.model.plays(wants(want("ok::slow", nil)), says("done"))
 	w.start("s1", "go")
-	w.eventually("the wait", func() bool {
-		w.clock.Advance(500 * time.Millisecond)
-		return w.record("s1").State == step.Awaiting
-	})
+	w.advanceUntil("the wait", 500*time.Millisecond, func() bool { return w.record("s1").State == step.Awaiting })
 	w.parked("s1")
 	for range 20 {
 		w.restart()
@@ -414,7 +403,8 @@ func TestHandOver(t *testing.T) {
 	n := 0
 	w.bus.on("ok::x", func(context.Context, *bus.Call) (any, error) {
 		n++
-		w.clock.Advance(40 * time.Second)
+		w.told("s1")
+		w.clock.Advance(35 * time.Second)
 		return "done", nil
 	})
 	w.model.plays(wants(want("ok::x", nil)), wants(want("ok::x", nil)), says("done"))
@@ -436,20 +426,16 @@ func TestHandOverOfCalls(t *testing.T) {
 	w.model.plays(wants(want("ok::here", nil), want("ok::far", nil)), says("done"))
 	w.start("s1", "go")
 	<-began
-	w.eventually("the park", func() bool {
-		w.clock.Advance(time.Second)
-		return w.record("s1").State == step.Awaiting
-	})
+	w.advanceUntil("the park", time.Second, func() bool { return w.record("s1").State == step.Awaiting })
 	w.parked("s1")
 	if w.clock.Now().Sub(epoch) > 60*time.Second {
 		t.Errorf("parked after %s", w.clock.Now().Sub(epoch))
 	}
 	letGo()
-	w.eventually("the end", func() bool {
-		w.clock.Advance(10 * time.Second)
-		return w.record("s1").State.Terminal()
+	w.advanceUntil("the end", time.Second, func() bool {
+		r := w.record("s1")
+		return r.State.Terminal() && r.Outbox.IsZero()
 	})
-	w.ended("s1")
 	if d := w.details("s1", 0); d["error"] != "outcome_unknown" {
 		t.Errorf("the call served here: %v", d)
 	}

@@ -71,10 +71,7 @@ func TestA11PolicySlow(t *testing.T) {
 	w.model.plays(wants(want("ok::x", nil)), says("ok"))
 	w.start("s1", "go")
 	<-began
-	w.eventually("the end", func() bool {
-		w.clock.Advance(time.Second)
-		return w.record("s1").State.Terminal()
-	})
+	w.advanceUntil("the end", time.Second, func() bool { return w.record("s1").State.Terminal() })
 	w.ended("s1")
 	if d := w.details("s1", 0); x.count() != 0 || d["denied_by"] != "gate_unavailable" {
 		t.Errorf("ran %d times, details %v", x.count(), d)

@@ -62,7 +62,12 @@ func (d *driver) deliverLeft() error {
 	if err != nil {
 		return transient(CodeSession, err)
 	}
-	d.history, d.read = messagesOf(path, d.rec.Messages), true
+	if spoken(path, d.rec.Messages) {
+		// An earlier delivery said them. What is open behind them is of this run.
+		d.out.send(d.pack(d.rec.Outbox.Items[at:]), nil)
+		return nil
+	}
+	d.history, d.read = messagesOf(path), true
 	rest := append([]step.Item(nil), d.rec.Outbox.Items[at:]...)
 	if open := step.OpenCalls(d.history); len(open) > 0 {
 		closed := d.rec.CloseInterrupted(open, d.t.nowMS())
@@ -91,17 +96,23 @@ func (d *driver) firstWords() int {
 	return -1
 }
 
-// messagesOf is the messages of a path without those that are still owed.
-func messagesOf(path []pathEntry, owed []step.UserMessage) []agent.Message {
-	own := map[string]bool{}
-	for _, m := range owed {
-		own[m.EntryID] = true
-	}
-	out := make([]agent.Message, 0, len(path)+len(owed))
+// spoken reports whether one of the messages is on the path.
+func spoken(path []pathEntry, words []step.UserMessage) bool {
 	for _, e := range path {
-		if !own[e.EntryID] {
-			out = append(out, e.Message)
+		for _, m := range words {
+			if e.EntryID == m.EntryID {
+				return true
+			}
 		}
+	}
+	return false
+}
+
+// messagesOf is the messages of a path.
+func messagesOf(path []pathEntry) []agent.Message {
+	out := make([]agent.Message, 0, len(path))
+	for _, e := range path {
+		out = append(out, e.Message)
 	}
 	return out
 }
@@ -128,7 +139,7 @@ func (d *driver) conversation() ([]agent.Message, error) {
 		if err != nil {
 			return nil, transient(CodeSession, err)
 		}
-		d.history, d.read = messagesOf(path, nil), true
+		d.history, d.read = messagesOf(path), true
 	}
 	if open := step.OpenCalls(d.history); len(open) > 0 {
 		closed := d.rec.CloseInterrupted(open, d.t.nowMS())

@@ -22,6 +22,8 @@ type fakeModel struct {
 	mu       sync.Mutex
 	replies  []modelReply
 	requests []json.RawMessage
+	// choose picks the reply by the request; nil takes the next of replies.
+	choose func(providerRequest) modelReply
 }
 
 func newFakeModel(w *world) *fakeModel {
@@ -63,7 +65,11 @@ func (m *fakeModel) stream(ctx context.Context, c *bus.Call) (any, error) {
 	m.mu.Lock()
 	m.requests = append(m.requests, c.Data)
 	play := says("nothing to add")
-	if len(m.replies) > 0 {
+	if m.choose != nil {
+		var req providerRequest
+		m.w.check(json.Unmarshal(c.Data, &req))
+		play = m.choose(req)
+	} else if len(m.replies) > 0 {
 		play, m.replies = m.replies[0], m.replies[1:]
 	}
 	m.mu.Unlock()

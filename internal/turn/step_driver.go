@@ -214,6 +214,9 @@ func (d *driver) handOver() error {
 	if err := d.drain(); err != nil {
 		return err
 	}
+	if err := d.out.fatal(); err != nil {
+		return d.failAndEnd(err)
+	}
 	w := d.t.wake(d.ctx, d.rec.Principal, StepRequest{
 		SessionID: d.rec.SessionID, Run: d.rec.Run, Cause: fmt.Sprintf("handover:%d", d.rec.Version),
 	})

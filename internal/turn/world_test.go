@@ -278,6 +278,32 @@ func (w *world) eventually(what string, cond func() bool) {
 	}
 }
 
+// advanceUntil moves the clock in steps until something has happened, and gives
+// the goroutines that a step wakes time to work before the next one.
+func (w *world) advanceUntil(what string, by time.Duration, cond func() bool) {
+	w.t.Helper()
+	next := time.Now()
+	w.eventually(what, func() bool {
+		if cond() {
+			return true
+		}
+		if now := time.Now(); now.After(next) {
+			w.clock.Advance(by)
+			next = now.Add(5 * time.Millisecond)
+		}
+		return false
+	})
+}
+
+// told waits until every event of the record is in the log.
+func (w *world) told(session string) {
+	w.t.Helper()
+	w.eventually("the events", func() bool {
+		head, err := w.db.Streams().Head(w.t.Context(), agent.StreamEvents, session)
+		return err == nil && head.Tail+1 >= w.record(session).EventSeq
+	})
+}
+
 // events are the stored events of a session.
 func (w *world) events(session string) []map[string]any {
 	w.t.Helper()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 
@@ -23,12 +24,27 @@ func attribute(s sdktrace.ReadOnlySpan, key string) string {
 	return ""
 }
 
+// spanEnds signals the name of every span that ends.
+type spanEnds chan string
+
+func (spanEnds) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+func (c spanEnds) OnEnd(s sdktrace.ReadOnlySpan)                { c <- s.Name() }
+func (spanEnds) Shutdown(context.Context) error                 { return nil }
+func (spanEnds) ForceFlush(context.Context) error               { return nil }
+
+// await waits for the end of a span.
+func (c spanEnds) await(name string) {
+	for <-c != name {
+	}
+}
+
 // TestF37OneTurnIsOneTrace follows a turn through the queue, the provider and
 // its calls, and an approval through the state trigger that wakes it.
 func TestF37OneTurnIsOneTrace(t *testing.T) {
-	rec := tracetest.NewSpanRecorder()
-	s := openTraced(t, &waited{}, quickRules(t), rec)
+	rec, ends := tracetest.NewSpanRecorder(), make(spanEnds, 1024)
+	s := openTraced(t, &waited{}, quickRules(t), rec, ends)
 	runTurn(t, s, "s1", twoCalls)
+	ends.await("harness.turn::step")
 	byName := map[string]string{}
 	for _, span := range rec.Ended() {
 		byName[span.Name()] = span.SpanContext().TraceID().String()
