@@ -9,7 +9,7 @@ import (
 // Arguments is argument text as a value: {} when it is empty, null when it does
 // not parse, is no UTF-8 or names a member twice.
 func Arguments(text []byte) json.RawMessage {
-	t := bytes.TrimSpace(text)
+	t := trim(text)
 	if len(t) == 0 {
 		return json.RawMessage("{}")
 	}

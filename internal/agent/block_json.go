@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 )
@@ -94,7 +93,7 @@ func (b *Block) UnmarshalJSON(data []byte) error {
 
 // block reads the block at a path.
 func block(data []byte, path string, depth int) (Block, error) {
-	if t := bytes.TrimSpace(data); len(t) == 0 || t[0] != '{' {
+	if t := trim(data); len(t) == 0 || t[0] != '{' {
 		return Block{}, &MessageError{Field: path, Allowed: "an object with a type", Got: clip(string(data))}
 	}
 	var t struct {
@@ -137,7 +136,7 @@ func block(data []byte, path string, depth int) (Block, error) {
 
 // blocks reads a content: an array, a text, or nothing.
 func blocks(raw json.RawMessage, path string, depth int) ([]Block, error) {
-	b := bytes.TrimSpace(raw)
+	b := trim(raw)
 	switch {
 	case isNull(b):
 		return []Block{}, nil

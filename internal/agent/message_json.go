@@ -149,9 +149,12 @@ func present(raw json.RawMessage) json.RawMessage {
 }
 
 func isNull(raw json.RawMessage) bool {
-	t := bytes.TrimSpace(raw)
+	t := trim(raw)
 	return len(t) == 0 || bytes.Equal(t, []byte("null"))
 }
+
+// trim takes off the white space that JSON allows; there is more in Unicode.
+func trim(data []byte) []byte { return bytes.Trim(data, " \t\r\n") }
 
 // kept is a copy of a value that goes out again as it came, but for bytes that
 // are no UTF-8: a frame may not hold them.

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"encoding/json"
 	"reflect"
 )
@@ -12,7 +11,7 @@ type whole int64
 
 func (w *whole) UnmarshalJSON(data []byte) error {
 	var n json.Number
-	data = bytes.TrimSpace(data)
+	data = trim(data)
 	if len(data) > 0 && data[0] == '"' || json.Unmarshal(data, &n) != nil {
 		return &json.UnmarshalTypeError{Value: jsonKind(data), Type: reflect.TypeFor[int64]()}
 	}

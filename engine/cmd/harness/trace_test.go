@@ -28,9 +28,9 @@ func attribute(s sdktrace.ReadOnlySpan, key string) string {
 type spanEnds chan string
 
 func (spanEnds) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
-func (c spanEnds) OnEnd(s sdktrace.ReadOnlySpan)                { c <- s.Name() }
-func (spanEnds) Shutdown(context.Context) error                 { return nil }
-func (spanEnds) ForceFlush(context.Context) error               { return nil }
+func (c spanEnds) OnEnd(s sdktrace.ReadOnlySpan)                 { c <- s.Name() }
+func (spanEnds) Shutdown(context.Context) error                  { return nil }
+func (spanEnds) ForceFlush(context.Context) error                { return nil }
 
 // await waits for the end of a span.
 func (c spanEnds) await(name string) {
