@@ -12,6 +12,7 @@ import (
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/client"
 	"github.com/iii-aws/harness/internal/agent"
+	"github.com/iii-aws/harness/internal/config"
 )
 
 func TestExplain(t *testing.T) {
@@ -193,5 +194,45 @@ func TestPolicyNone(t *testing.T) {
 	}
 	if !strings.Contains(s.log.String(), "policy: none") {
 		t.Error("the log does not say that nobody is asked")
+	}
+}
+
+func TestCredentialFile(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, config, home, want string }{
+		{"the config's", `{"store_path":"/etc/keys.json"}`, "/home/x", "/etc/keys.json"},
+		{"at home", "", "/home/x", "/home/x/.harness/credentials.json"},
+		{"beside the data", "", "", "/data/credentials.json"},
+		{"a mistake", `{"path":"/x"}`, "/home/x", ""},
+	} {
+		s := &stack{stackOptions: stackOptions{data: "/data", getenv: func(string) string { return tt.home }}}
+		s.config.Workers = []config.Worker{{Name: "auth-credentials", Config: json.RawMessage(tt.config)}}
+		if got, err := s.credentialFile(); got != tt.want || (err == nil) != (tt.want != "") {
+			t.Errorf("%s: %q, %v", tt.name, got, err)
+		}
+	}
+}
+
+func TestKeysOfAProviderNeverReachTheShell(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "work"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.NewReplacer("RULES", quickRules(t), "ROOT", dir).Replace(testConfig)
+	text = strings.Replace(text, "  - auth-credentials", "  - {name: auth-credentials, config: {store_path: "+filepath.Join(dir, "keys", "k.json")+"}}", 1)
+	write(t, filepath.Join(dir, "config.yaml"), text)
+	s := startDev(t, dir)
+	s.want(exitDone, "call", "auth::set_token", `{"provider":"openai","credential":{"type":"api_key","key":"sk-CANARY-7f3a"}}`)
+	for _, path := range []string{"keys/k.json", "data/harness.db", "work/../keys/k.json"} {
+		if a := s.want(exitDone, "turn", "read "+path); strings.Contains(a.stdout, "CANARY") || !strings.Contains(a.stdout, "belongs to the harness") {
+			t.Errorf("%s: %s", path, a.stdout)
+		}
+	}
+	if a := s.want(exitDone, "call", "auth::status", `{"provider":"openai"}`); strings.Contains(a.stdout, "CANARY") || !strings.Contains(a.stdout, `"stored"`) {
+		t.Errorf("status: %s", a.stdout)
+	}
+	if strings.Contains(s.log.String(), "CANARY") {
+		t.Error("the key is in the log")
 	}
 }

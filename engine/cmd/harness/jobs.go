@@ -107,7 +107,7 @@ func (s *stack) openScripted(context.Context, *jobs) (map[string]bus.Endpoint, e
 
 func (s *stack) openShell(_ context.Context, j *jobs) (map[string]bus.Endpoint, error) {
 	w, err := shell.New(shell.Deps{
-		Root: s.workDir, Protected: []string{s.data}, Channels: s.channels, Blobs: s.db.Blobs(), Clock: s.clock, Logger: s.logger,
+		Root: s.workDir, Protected: []string{s.data, s.secretFile}, Channels: s.channels, Blobs: s.db.Blobs(), Clock: s.clock, Logger: s.logger,
 		Environ: s.environ, SecretEnv: credential.Names(), Config: s.config.WorkerConfig("shell"),
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,8 +51,6 @@ type stackOptions struct {
 	telemetry          *telemetry.Telemetry
 	noSync             bool
 	fault              embedded.FaultHook
-	// secrets replaces the credential file; for tests.
-	secrets secret.Store
 	// tune changes the options of the turn; for tests.
 	tune func(*turnOptions)
 	// stats hears of the writes that a turn waits for; for tests.
@@ -69,14 +68,16 @@ type stack struct {
 	timers   *embedded.Timer
 	channels *channel.Local
 	secrets  secret.Store
-	registry *registry.Registry
-	router   *router.Router
-	triggers *trigger.Table
-	dispatch *trigger.Dispatcher
-	tokens   *access.Tokens
-	gateway  *gateway.Server
-	policy   *policy.Source
-	jobs     *jobs
+	// secretFile is where the credentials are.
+	secretFile string
+	registry   *registry.Registry
+	router     *router.Router
+	triggers   *trigger.Table
+	dispatch   *trigger.Dispatcher
+	tokens     *access.Tokens
+	gateway    *gateway.Server
+	policy     *policy.Source
+	jobs       *jobs
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -129,10 +130,10 @@ func (s *stack) openPorts(ctx context.Context) error {
 		return err
 	}
 	s.channels = channel.NewLocal(s.clock, s.ids)
-	s.secrets = s.stackOptions.secrets
-	if s.secrets == nil {
-		s.secrets = embedded.NewSecretFile(filepath.Join(s.data, "credentials.json"), embedded.WithSecretLogger(s.logger))
+	if s.secretFile, err = s.credentialFile(); err != nil {
+		return err
 	}
+	s.secrets = embedded.NewSecretFile(s.secretFile, embedded.WithSecretLogger(s.logger))
 	for i := range s.config.Turn.Shards {
 		name := agent.QueueTurnStep
 		if s.config.Turn.Shards > 1 {
@@ -150,6 +151,26 @@ func (s *stack) openPorts(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// credentialFile is the file that the worker's config names, else one in the
+// home folder, else, without a home, one beside the data.
+func (s *stack) credentialFile() (string, error) {
+	var c struct {
+		StorePath string `json:"store_path"`
+	}
+	if raw := s.config.WorkerConfig("auth-credentials"); len(raw) > 0 {
+		dec := json.NewDecoder(bytes.NewReader(raw))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&c); err != nil || c.StorePath == "" {
+			return "", &bus.InvalidError{Field: "workers.auth-credentials.config", Allowed: "store_path (a file)", Err: err}
+		}
+		return c.StorePath, nil
+	}
+	if home := s.getenv("HOME"); home != "" {
+		return filepath.Join(home, ".harness", "credentials.json"), nil
+	}
+	return filepath.Join(s.data, "credentials.json"), nil
 }
 
 func (s *stack) openBus(ctx context.Context) error {
