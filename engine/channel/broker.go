@@ -38,6 +38,7 @@ type pipe struct {
 	ended, left          chan struct{}
 	endOnce, leaveOnce   sync.Once
 	hasWriter, hasReader bool
+	done                 bool // the reader is
 }
 
 func (p *pipe) end()   { p.endOnce.Do(func() { close(p.ended) }) }
@@ -86,6 +87,9 @@ func (l *Local) take(ref Ref, want protocol.Direction) (*pipe, error) {
 		return nil, ErrTaken
 	}
 	*taken = true
+	if p.hasWriter && p.done {
+		delete(l.open, p.id)
+	}
 	return p, nil
 }
 
@@ -107,12 +111,16 @@ func (l *Local) OpenReader(ref Ref) (Reader, error) {
 	return &reader{l, p}, nil
 }
 
-// forget drops a channel whose reader is done.
+// forget drops a channel whose reader is done. A writer that has not opened its
+// end yet may still do so, and hears at its first write that the reader left.
 func (l *Local) forget(p *pipe) {
 	p.leave()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.open, p.id)
+	p.done = true
+	if p.hasWriter {
+		delete(l.open, p.id)
+	}
 }
 
 type writer struct{ p *pipe }

@@ -199,3 +199,29 @@ func TestCreateEndpoint(t *testing.T) {
 		}
 	}
 }
+
+func TestReaderThatLeftBeforeTheWriterCame(t *testing.T) {
+	t.Parallel()
+	l, _ := newLocal()
+	wref, rref, err := l.Create(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := l.OpenReader(rref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w, err := l.OpenWriter(wref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(t.Context(), Message{}); !errors.Is(err, ErrReaderGone) {
+		t.Errorf("error = %v, want ErrReaderGone", err)
+	}
+	if len(l.open) != 0 {
+		t.Error("a finished channel is kept")
+	}
+}
