@@ -15,6 +15,7 @@ import (
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/clock"
+	"github.com/iii-aws/harness/engine/redact"
 	"github.com/iii-aws/harness/engine/state"
 )
 
@@ -70,6 +71,7 @@ func NewTokens(store state.Store, c clock.Clock, ids clock.IDs) *Tokens {
 
 // Fix accepts a secret that is not stored, for as long as the process lives.
 func (t *Tokens) Fix(secret string, g *Grant) {
+	redact.Secrets.Add(secret)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.fixed[sha256.Sum256([]byte(secret))] = g
@@ -143,6 +145,7 @@ func (t *Tokens) Create(ctx context.Context, tok Token) (Token, string, error) {
 	}
 	tok.ID = "tok" + hex.EncodeToString(idBytes)
 	secret = "hrn_" + tok.ID + "_" + strings.TrimPrefix(secret, "hrn_")
+	redact.Secrets.Add(secret)
 	sum := sha256.Sum256([]byte(secret))
 	tok.Hash = hex.EncodeToString(sum[:])
 	tok.CreatedAt = clock.Millis(t.clock.Now())

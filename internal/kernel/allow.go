@@ -60,27 +60,38 @@ func scopeOf(args json.RawMessage) (string, bool) {
 }
 
 // reserved is the scopes that hold the harness's own state, tokens and
-// registrations. One that ends in a colon covers all that start with it.
+// registrations. Each covers what is built from it with a separator behind:
+// session_tree also session_tree:s1.
 var reserved = []string{
 	"turn_state", "run_request", "event_counter", "control", "run_accepted", "sandbox_id", "session_index",
 	"compaction_lease", "prune_lease", "approvals", "call_results", "approval_requests", "approval_refs", "inbox",
-	"session_tree:", "session_tree_meta", "session_tree_head", "session_tree_calls", "ui_subscriptions", "ui_subscriptions:",
-	"api_tokens", "sticky_registrations", "registrations", "triggers", "budgets", "models",
+	"session_tree", "session_tree_meta", "session_tree_head", "session_tree_calls", "ui_subscriptions",
+	"engine", "api_tokens", "sticky_registrations", "registrations", "triggers", "budgets", "models",
+	"agent", // where early versions kept their records
 }
 
-// CheckScopes refuses agent_scopes that the harness keeps for itself.
+// CheckScopes refuses agent_scopes that the harness keeps for itself, letter
+// case aside. The error is a *ScopeError.
 func CheckScopes(scopes []string) error {
 	for i, s := range scopes {
-		if s == "" || strings.ContainsAny(s, "*\x00") {
+		if s == "" || strings.TrimSpace(s) != s || strings.ContainsAny(s, "*\x00\r\n") {
 			return &ScopeError{Index: i, Scope: s, Allowed: "the exact name of a scope"}
 		}
-		for _, r := range reserved {
-			if s == r || (strings.HasSuffix(r, ":") && strings.HasPrefix(s, r)) {
-				return &ScopeError{Index: i, Scope: s, Allowed: "a scope of your own: this one belongs to the harness"}
-			}
+		if isReserved(s) {
+			return &ScopeError{Index: i, Scope: s, Allowed: "a scope of your own: this one belongs to the harness"}
 		}
 	}
 	return nil
+}
+
+func isReserved(scope string) bool {
+	scope = strings.ToLower(scope)
+	for _, r := range reserved {
+		if rest, ok := strings.CutPrefix(scope, r); ok && (rest == "" || strings.IndexByte(":/.", rest[0]) >= 0) {
+			return true
+		}
+	}
+	return false
 }
 
 // ScopeError is a scope that agents cannot be given.
@@ -97,3 +108,6 @@ func (e *ScopeError) Error() string {
 
 // ErrorCode is invalid_config.
 func (e *ScopeError) ErrorCode() string { return "invalid_config" }
+
+// Retryable is false: the configuration has to be changed.
+func (e *ScopeError) Retryable() bool { return false }

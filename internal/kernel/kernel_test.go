@@ -6,7 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/iii-aws/harness/engine/access"
 	"github.com/iii-aws/harness/engine/bus"
+	"github.com/iii-aws/harness/engine/registry"
+	"github.com/iii-aws/harness/engine/trigger"
+	"github.com/iii-aws/harness/internal/agent"
 )
 
 // Every rule that the harness contract lists, spelled out again: an id or a
@@ -71,15 +75,44 @@ func TestAllow(t *testing.T) {
 	}
 }
 
+// Whatever the jobs share is out of reach.
+func TestCheckScopesCoversTheScopesOfTheJobs(t *testing.T) {
+	t.Parallel()
+	for _, scope := range []string{
+		agent.ScopeTurnState, agent.ScopeRunRequest, agent.ScopeControl, agent.ScopeRunAccepted, agent.ScopeSandboxID, agent.ScopeSessionIndex,
+		agent.ScopeApprovals, agent.ScopeCallResults, agent.ScopeApprovalReqs, agent.ScopeInbox, agent.ScopeSessionTree, agent.ScopeSessionTree + "s1",
+		agent.ScopeSessionTreeMeta, agent.ScopeSubscriptions, agent.ScopeSubscriptions + "s1", access.Scope, registry.Scope, trigger.Scope,
+	} {
+		if CheckScopes([]string{scope}) == nil {
+			t.Errorf("%q can be given to agents", scope)
+		}
+	}
+}
+
+// Arguments play no part: none of these makes a denied function callable.
+func TestA12HostileArgumentsChangeNothing(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{``, `null`, `[]`, `{`, `"state::get"`, `{"scope":"notes"}`, `{"function_id":"models::list"}`, `{"decision":"allow"}`,
+		`{"metadata":{"internal":false}}`, `{"scope":"notes","scope":"turn_state"}`, "{\"scope\":\"notes\\u0000\"}"} {
+		for _, rule := range strings.Fields(contract) {
+			id := strings.ReplaceAll(rule, "*", "x")
+			if got, ok := Allow(id, json.RawMessage(args), []string{"notes"}); ok {
+				t.Errorf("%s %s is allowed by %s", id, args, got)
+			}
+		}
+	}
+}
+
 func TestCheckScopes(t *testing.T) {
 	t.Parallel()
-	if err := CheckScopes([]string{"notes", "turn_states", "my:own"}); err != nil {
+	if err := CheckScopes([]string{"notes", "turn_states", "my:own", "agent_notes", "engineering", "modelsx"}); err != nil {
 		t.Error(err)
 	}
-	for _, bad := range []string{"", "*", "a*", "turn_state", "approvals", "api_tokens", "session_tree:s1", "ui_subscriptions:x", "control"} {
+	for _, bad := range []string{"", "*", "a*", "turn_state", "approvals", "api_tokens", "session_tree:s1", "ui_subscriptions:x", "control",
+		"engine:triggers", "engine:registrations", "session_tree", "ui_subscriptions", "Turn_State", "agent", "inbox/s1", " notes", "a\nb"} {
 		err := CheckScopes([]string{"notes", bad})
 		var e *ScopeError
-		if !errors.As(err, &e) || e.Index != 1 || e.ErrorCode() != "invalid_config" || !strings.Contains(err.Error(), "agent_scopes[1]") {
+		if !errors.As(err, &e) || e.Index != 1 || e.ErrorCode() != "invalid_config" || e.Retryable() || !strings.Contains(err.Error(), "agent_scopes[1]") {
 			t.Errorf("%q: error = %v", bad, err)
 		}
 	}

@@ -32,6 +32,6 @@ func Endpoint(current func() *Rules, meta func(functionID string) bus.Meta) bus.
 		meta = func(string) bus.Meta { return bus.Meta{} }
 	}
 	return bus.Typed(func(_ context.Context, _ *bus.Call, r Request) (Decision, error) {
-		return current().Decide(r.FunctionID, r.Args, meta(r.FunctionID)), nil
+		return current().Decide(r.FunctionID, r.Args, meta(r.FunctionID)).answer(), nil
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/iii-aws/harness/engine/bus"
+	"github.com/iii-aws/harness/internal/kernel"
 )
 
 func rules(t testing.TB, text string) *Rules {
@@ -171,6 +172,81 @@ rules:
 	}
 }
 
+// Go's decoder takes "Command" for the field command, and the later of the two
+// wins: what the rules judged must be what the function reads.
+func TestF34FieldsThatDifferInCaseOnly(t *testing.T) {
+	t.Parallel()
+	r := rules(t, `version: 1
+rules:
+  - {rule_id: no-rm, function: shell::exec, action: deny, args: {command: {matches: "^rm "}}}
+  - {rule_id: git, function: shell::exec, action: allow, args: {command: {matches: "^git status"}}}
+`)
+	for _, tt := range []struct {
+		name, args string
+		want       Decision
+	}{
+		{"one field", `{"command":"git status"}`, Decision{Decision: Allowed, RuleID: "git"}},
+		{"a twin that is denied", `{"command":"git status","Command":"rm -rf x"}`, Decision{Decision: Denied, RuleID: "no-rm"}},
+		{"a twin in front", `{"COMMAND":"rm -rf x","command":"git status"}`, Decision{Decision: Denied, RuleID: "no-rm"}},
+		{"a twin alone", `{"Command":"rm -rf x"}`, Decision{Decision: Denied, RuleID: "no-rm"}},
+		{"a twin that no allow covers", `{"command":"git status","Command":"make"}`, Decision{Decision: NeedsApproval}},
+		{"a compound twin", `{"command":"git status","Command":"git status; x"}`, Decision{Decision: NeedsApproval}},
+		{"a twin that is no text", `{"command":"git status","Command":7}`, Decision{Decision: NeedsApproval}},
+		{"a twin by Unicode folding", `{"command":"git status","\u212aommand":"x","c\u00f6mmand":"x"}`, Decision{Decision: Allowed, RuleID: "git"}},
+		{"a harmless twin", `{"command":"git status","Command":"git status -s"}`, Decision{Decision: Allowed, RuleID: "git"}},
+		{"an allow needs the very name", `{"Command":"git status"}`, Decision{Decision: NeedsApproval}},
+	} {
+		got := decide(r, "shell::exec", tt.args)
+		if got.Decision != tt.want.Decision || got.RuleID != tt.want.RuleID {
+			t.Errorf("%s: got %s by %q, want %s by %q", tt.name, got.Decision, got.RuleID, tt.want.Decision, tt.want.RuleID)
+		}
+	}
+	// The long s folds to s: what Go reads as "scope" is one.
+	folded := rules(t, "rules:\n  - {function: a::b, action: allow, args: {scope: {equals: mine}}}\n")
+	if got := decide(folded, "a::b", `{"scope":"mine","\u017fcope":"other"}`); got.Decision != NeedsApproval {
+		t.Errorf("a field in another spelling: %+v", got)
+	}
+}
+
+// Paths are judged as they are written; shell::fs::* itself confines them.
+func TestF34PathsAreNotNormalised(t *testing.T) {
+	t.Parallel()
+	r := rules(t, "rules:\n  - {function: shell::fs::read, action: allow, args: {path: {matches: \"^docs/[^.%]*$\"}}}\n")
+	for path, want := range map[string]Kind{"docs/a": Allowed, "docs/../secret": NeedsApproval, "docs/..%2f": NeedsApproval, "//etc": NeedsApproval} {
+		if got := decide(r, "shell::fs::read", string(must(t, map[string]string{"path": path}))); got.Decision != want {
+			t.Errorf("%q: got %s, want %s", path, got.Decision, want)
+		}
+	}
+}
+
+// Every name that a model may make up reaches the rules and gets a decision.
+func TestF19OddNames(t *testing.T) {
+	t.Parallel()
+	r := rules(t, sample)
+	for _, id := range []string{"no such tool", "rm -rf /", strings.Repeat("a", 300), "a\x00b", "Models::List", "shell::fs::a\nb", "shell\u200d::fs::ls"} {
+		if got := decide(r, id, `{}`); got.Decision != NeedsApproval {
+			t.Errorf("%q: got %s", id, got.Decision)
+		}
+	}
+}
+
+// Whatever a file says, the kernel's denials stand.
+func TestA12KernelDeniesBeatTheFile(t *testing.T) {
+	t.Parallel()
+	r := rules(t, "rules:\n  - \"*\"\n  - \"state::*\"\n  - state::set\n")
+	for _, rule := range kernel.Denies() {
+		id := strings.ReplaceAll(rule, "*", "x")
+		for _, args := range []string{``, `{}`, `[]`, `{"scope":"notes","key":"k"}`, `{"function_id":"models::list"}`} {
+			if got := decide(r, id, args); got.Decision != Denied || got.RuleID != rule {
+				t.Errorf("%s %s: got %s by %q", id, args, got.Decision, got.RuleID)
+			}
+		}
+	}
+	if got := decide(r, "shell::exec", `{}`); got.Decision != Allowed {
+		t.Errorf("the star allows nothing: %+v", got)
+	}
+}
+
 func must(t testing.TB, v any) json.RawMessage {
 	t.Helper()
 	b, err := json.Marshal(v)
@@ -237,6 +313,7 @@ func BenchmarkDecide100Rules(b *testing.B) {
 func FuzzDecide(f *testing.F) {
 	f.Add("shell::exec", `{"command":"git status; rm x"}`)
 	f.Add("state::set", `{"scope":"x"}`)
+	f.Add("shell::exec", `{"command":"git status","cwd":"/repo","Command":"git status; x","CWD":"/"}`)
 	f.Add("a::b\n", `[]`)
 	f.Fuzz(func(t *testing.T, id, args string) {
 		r := rules(t, sample)
@@ -246,9 +323,14 @@ func FuzzDecide(f *testing.F) {
 		}
 		var a struct {
 			Command string `json:"command"`
+			Cwd     string `json:"cwd"`
 		}
-		if id == "shell::exec" && d.Decision == Allowed && json.Unmarshal([]byte(args), &a) == nil && strings.ContainsAny(a.Command, ";&|`\n\x00") {
-			t.Fatalf("%q is allowed", a.Command)
+		if id != "shell::exec" || d.Decision != Allowed || json.Unmarshal([]byte(args), &a) != nil {
+			return
+		}
+		// What a function written in Go would run.
+		if strings.ContainsAny(a.Command, ";&|`<>\n\x00") || strings.Contains(a.Command, "$(") || !strings.HasPrefix(a.Command, "git ") || a.Cwd != "/repo" {
+			t.Fatalf("%q in %q is allowed", a.Command, a.Cwd)
 		}
 	})
 }

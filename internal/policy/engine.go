@@ -2,6 +2,7 @@ package policy
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/internal/kernel"
@@ -35,6 +36,8 @@ type Rules struct {
 	noAllows bool
 	// everything allows what the kernel does not deny.
 	everything bool
+	// warnings are what Parse found odd.
+	warnings []string
 }
 
 // None allows everything that the kernel does not deny. It has to be asked for
@@ -46,6 +49,23 @@ func Closed() *Rules { return &Rules{noAllows: true} }
 
 // Len is the number of rules.
 func (r *Rules) Len() int { return len(r.rules) }
+
+// Warnings are what is odd in the file but no mistake: rule ids that repeat
+// and rules that never match. Each is one line that names its place.
+func (r *Rules) Warnings() []string { return slices.Clone(r.warnings) }
+
+// answer is the decision as policy::check_permissions gives it: an allow names
+// its rule only, and what is no outcome needs an approval.
+func (d Decision) answer() Decision {
+	switch d.Decision {
+	case Allowed:
+		return Decision{Decision: Allowed, RuleID: d.RuleID}
+	case Denied:
+		return d
+	default:
+		return Decision{Decision: NeedsApproval}
+	}
+}
 
 // Decide judges a call. It depends on nothing else.
 func (r *Rules) Decide(functionID string, args json.RawMessage, meta bus.Meta) Decision {

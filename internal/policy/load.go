@@ -2,8 +2,10 @@ package policy
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"sort"
 	"strings"
 
@@ -27,8 +29,8 @@ rules:
 
 // file is the permissions file.
 type file struct {
-	Version int         `yaml:"version"`
-	Rules   []ruleEntry `yaml:"rules"`
+	Version int      `yaml:"version"`
+	Rules   ruleList `yaml:"rules"`
 }
 
 // Check tells what is wrong.
@@ -39,8 +41,35 @@ func (f *file) Check() (string, string) {
 	return "", ""
 }
 
+// ruleList is the entries of rules. Anything but a list holds none.
+type ruleList struct {
+	entries []ruleEntry
+	// odd is where rules is, if it is no list and not empty.
+	odd *yaml.Node
+}
+
+// DecodeNode reads the entries.
+func (l *ruleList) DecodeNode(d *strict.Decoder, n *yaml.Node, path string) error {
+	if n.Kind != yaml.SequenceNode {
+		if n.Tag != "!!null" {
+			l.odd = n
+		}
+		return nil
+	}
+	l.entries = make([]ruleEntry, len(n.Content))
+	for i, c := range n.Content {
+		if err := d.Into(c, &l.entries[i], fmt.Sprintf("%s[%d]", path, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ruleEntry is one entry of rules: a text, or a mapping.
-type ruleEntry struct{ rule rule }
+type ruleEntry struct {
+	rule rule
+	line int
+}
 
 // entryObject is the mapping form.
 type entryObject struct {
@@ -58,6 +87,7 @@ type operatorPair struct {
 
 // DecodeNode reads either form.
 func (e *ruleEntry) DecodeNode(d *strict.Decoder, n *yaml.Node, path string) error {
+	e.line = n.Line
 	switch {
 	case n.Kind == yaml.ScalarNode && n.Tag == "!!str":
 		return e.short(d, n, path)
@@ -75,9 +105,9 @@ func (e *ruleEntry) short(d *strict.Decoder, n *yaml.Node, path string) error {
 	if text == "" {
 		return d.Fail(n, path, fmt.Sprintf("is %q", n.Value), `a function pattern, with "!" in front to deny`)
 	}
-	p, err := pattern.Compile(text)
+	p, err := functionPattern(d, n, path, text)
 	if err != nil {
-		return d.Fail(n, path, err.Error(), "a function id, with * as the only wildcard")
+		return err
 	}
 	e.rule = rule{id: text, function: p, action: action}
 	return nil
@@ -91,9 +121,9 @@ func (e *ruleEntry) object(d *strict.Decoder, n *yaml.Node, path string) error {
 	if o.Function == "" {
 		return d.Fail(n, path+".function", "is missing", "a function id or pattern")
 	}
-	p, err := pattern.Compile(o.Function)
+	p, err := functionPattern(d, n, path+".function", o.Function)
 	if err != nil {
-		return d.Fail(n, path+".function", err.Error(), "a function id, with * as the only wildcard")
+		return err
 	}
 	action := Action(o.Action)
 	if action != Allow && action != Deny {
@@ -118,22 +148,52 @@ func (e *ruleEntry) object(d *strict.Decoder, n *yaml.Node, path string) error {
 	return nil
 }
 
-func (o operatorPair) compile(d *strict.Decoder, n *yaml.Node, path, field string) (constraint, error) {
+// functionPattern compiles the pattern of a rule. One that could never match
+// an id is a mistake, and dangerous where it should deny.
+func functionPattern(d *strict.Decoder, n *yaml.Node, path, text string) (pattern.Pattern, error) {
+	const allowed = "a function id, with * as the only wildcard"
 	switch {
-	case o.Equals.Kind != 0:
-		var raw json.RawMessage
-		if err := d.Into(&o.Equals, &raw, path+".equals"); err != nil {
-			return constraint{}, err
-		}
-		return constraint{field: field, equals: newValue(raw)}, nil
-	case o.Matches != nil:
+	case strings.TrimSpace(text) != text:
+		return pattern.Pattern{}, d.Fail(n, path, fmt.Sprintf("is %q, with space around it", text), allowed)
+	case strings.HasPrefix(text, "!"):
+		return pattern.Pattern{}, d.Fail(n, path, fmt.Sprintf("is %q, and no function starts so", text), allowed+`; "!" only in front of a rule that is one text, else action: deny`)
+	}
+	p, err := pattern.Compile(text)
+	if err != nil {
+		return p, d.Fail(n, path, err.Error(), allowed)
+	}
+	return p, nil
+}
+
+func (o operatorPair) compile(d *strict.Decoder, n *yaml.Node, path, field string) (constraint, error) {
+	c := constraint{field: field}
+	if o.Matches != nil {
 		re, err := regexp.Compile(*o.Matches)
 		if err != nil {
-			return constraint{}, d.Fail(n, path+".matches", fmt.Sprintf("is %q: %v", *o.Matches, err), "a regular expression (RE2: no lookaround, no backreferences)")
+			return c, d.Fail(n, path+".matches", fmt.Sprintf("is %q: %s", *o.Matches, why(err)), "a regular expression (RE2: no lookaround, no backreferences)")
 		}
-		return constraint{field: field, re: re, text: *o.Matches}, nil
+		c.re, c.text = re, *o.Matches
 	}
-	return constraint{}, d.Fail(n, path, "has no operator", "equals or matches")
+	if o.Equals.Kind != 0 {
+		var raw json.RawMessage
+		if err := d.Into(&o.Equals, &raw, path+".equals"); err != nil {
+			return c, err
+		}
+		c.equals = newValue(raw)
+	}
+	if c.re == nil && c.equals == nil {
+		return c, d.Fail(n, path, "has no operator", "equals or matches")
+	}
+	return c, nil
+}
+
+// why is what is wrong with a regular expression, on one line.
+func why(err error) string {
+	var e *syntax.Error
+	if errors.As(err, &e) {
+		return fmt.Sprintf("%s %q", e.Code, e.Expr)
+	}
+	return fmt.Sprintf("%q", err)
 }
 
 // Parse reads the text of a permissions file. Any mistake rejects it as a
@@ -147,8 +207,23 @@ func Parse(name string, data []byte, scopes []string) (*Rules, error) {
 		return nil, err
 	}
 	r := &Rules{scopes: scopes}
-	for _, e := range f.Rules {
+	warn := func(line int, format string, args ...any) {
+		r.warnings = append(r.warnings, fmt.Sprintf("%s:%d: ", name, line)+fmt.Sprintf(format, args...))
+	}
+	if odd := f.Rules.odd; odd != nil {
+		warn(odd.Line, "rules is no list, so there are no rules")
+	}
+	seen := map[string]int{}
+	for i, e := range f.Rules.entries {
 		r.rules = append(r.rules, e.rule)
+		if first, twice := seen[e.rule.id]; twice {
+			warn(e.line, "rules[%d] has the rule id %q of rules[%d]: a decision cannot tell them apart", i, e.rule.id, first)
+		} else {
+			seen[e.rule.id] = i
+		}
+		if e.rule.idle() {
+			warn(e.line, "rules[%d] allows a command with a shell control operator, which no rule does: it never matches", i)
+		}
 	}
 	return r, nil
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/clock"
 	"github.com/iii-aws/harness/internal/kernel"
@@ -37,10 +39,18 @@ func TestLoadErrorsRejectTheWholeFile(t *testing.T) {
 		{"unknown rule key", "rules:\n  - {function: a::b, action: allow, when: x}\n", "rules[0].when: unknown key"},
 		{"defaults", "version: 1\ndefaults: allow\n", "defaults: unknown key; allowed: rules, version"},
 		{"other version", "version: 2\n", "version is 2; allowed: 1"},
-		{"rules no list", "rules: {a: b}\n", "rules: is a mapping; allowed: a list"},
+		{"anchor", "rules: &a [b::c]\n", "rules: uses an anchor"},
+		{"unquoted deny is a tag", "rules:\n  - !state::set\n", "rules[0]"},
+		{"unquoted glob is an alias", "rules:\n  - *::read\n", "p.yaml"},
+		{"space behind the bang", "rules:\n  - \"! a::b\"\n", `rules[0]: is " a::b", with space around it`},
+		{"space around a function", "rules:\n  - {function: \"a::b \", action: deny}\n", `rules[0].function: is "a::b "`},
+		{"two bangs", "rules:\n  - \"!!a::b\"\n", `rules[0]: is "!a::b", and no function starts so`},
+		{"bang in the long form", "rules:\n  - {function: \"!a::b\", action: allow}\n", "action: deny"},
+		{"bad regex beside equals", "rules:\n  - {function: a::b, action: allow, args: {x: {equals: 1, matches: \"(\"}}}\n", `rules[0].args.x.matches: is "("`},
+		{"bad regex with a newline", "rules:\n  - {function: a::b, action: allow, args: {x: {matches: \"(?\\n\"}}}\n", "rules[0].args.x.matches"},
 		{"equals no JSON", "rules:\n  - {function: a::b, action: allow, args: {x: {equals: {1: a}}}}\n", "rules[0].args.x.equals"},
-		{"pattern", "rules:\n  - \"a*\\n\"\n", "rules[0]: "},
-		{"pattern of an object", "rules:\n  - {function: \"a*\\n\", action: allow}\n", "rules[0].function"},
+		{"pattern", "rules:\n  - \"a*\\nb\"\n", "rules[0]: "},
+		{"pattern of an object", "rules:\n  - {function: \"a*\\nb\", action: allow}\n", "rules[0].function"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -54,6 +64,65 @@ func TestLoadErrorsRejectTheWholeFile(t *testing.T) {
 	var scope *kernel.ScopeError
 	if _, err := Parse("p.yaml", nil, []string{"turn_state"}); !errors.As(err, &scope) {
 		t.Errorf("error = %v", err)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"none", sample, nil},
+		{"empty", "", nil},
+		{"empty rules", "rules:\n", nil},
+		{"rules is a mapping", "version: 1\nrules: {a: b}\n", []string{"p.yaml:2: rules is no list, so there are no rules"}},
+		{"rules is a text", "rules: a::b\n", []string{"p.yaml:1: rules is no list, so there are no rules"}},
+		{"a rule id three times", "rules:\n  - a::b\n  - \"!a::b\"\n  - {rule_id: a::b, function: c::d, action: deny}\n", []string{
+			`p.yaml:3: rules[1] has the rule id "a::b" of rules[0]: a decision cannot tell them apart`,
+			`p.yaml:4: rules[2] has the rule id "a::b" of rules[0]: a decision cannot tell them apart`,
+		}},
+		{"an allow that never matches", "rules:\n  - {function: a::b, action: allow, args: {command: {equals: \"a; b\"}}}\n", []string{
+			"p.yaml:2: rules[0] allows a command with a shell control operator, which no rule does: it never matches",
+		}},
+		{"a denial that does", "rules:\n  - {function: a::b, action: deny, args: {command: {equals: \"a; b\"}}}\n", nil},
+	} {
+		r := rules(t, tt.text)
+		if diff := cmp.Diff(tt.want, r.Warnings()); diff != "" {
+			t.Errorf("%s: %s", tt.name, diff)
+		}
+		if len(tt.want) > 0 && strings.Contains(tt.want[0], "no list") && (r.Len() != 0 || decide(r, "models::list", `{}`).Decision != Allowed) {
+			t.Errorf("%s: %d rules", tt.name, r.Len())
+		}
+	}
+}
+
+func TestWhyIsOneLine(t *testing.T) {
+	t.Parallel()
+	if got := why(errors.New("a\nb")); strings.Contains(got, "\n") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestAnswerOfEveryOutcome(t *testing.T) {
+	t.Parallel()
+	m := &Matched{Field: "a", Operator: "equals", Value: json.RawMessage("1")}
+	for _, tt := range []struct {
+		name string
+		in   Decision
+		want string
+	}{
+		{"allow", Decision{Decision: Allowed, RuleID: "r", Matched: m}, `{"decision":"allow","rule_id":"r"}`},
+		{"deny", Decision{Decision: Denied, RuleID: "r", RuleAction: Deny}, `{"decision":"deny","rule_id":"r","rule_action":"deny"}`},
+		{"deny by a constraint", Decision{Decision: Denied, RuleID: "r", RuleAction: Deny, Matched: m},
+			`{"decision":"deny","rule_id":"r","rule_action":"deny","matched_constraint":{"field":"a","operator":"equals","value":1}}`},
+		{"ask", Decision{Decision: NeedsApproval, RuleID: "r"}, `{"decision":"needs_approval"}`},
+		{"unknown", Decision{Decision: "maybe", RuleID: "r"}, `{"decision":"needs_approval"}`},
+		{"none", Decision{}, `{"decision":"needs_approval"}`},
+	} {
+		if got := string(must(t, tt.in.answer())); got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
 	}
 }
 
@@ -122,7 +191,7 @@ func (d *disk) read(string) ([]byte, error) {
 func TestStartWithoutAUsableFileIsClosed(t *testing.T) {
 	t.Parallel()
 	for name, d := range map[string]*disk{
-		"missing": {err: fs.ErrNotExist}, "unreadable": {err: errors.New("io")}, "invalid": {text: "rules: 7"},
+		"missing": {err: fs.ErrNotExist}, "unreadable": {err: errors.New("io")}, "invalid": {text: "rules: [7]"},
 	} {
 		var alarms []error
 		s, err := Open(SourceConfig{File: "p.yaml", Clock: clock.System(), Alarm: func(e error) { alarms = append(alarms, e) }, ReadFile: d.read})
@@ -195,7 +264,7 @@ func TestReloadKeepsTheLastGoodRules(t *testing.T) {
 	if got := <-w.events; got != "loaded" || decide(w.Rules(), "c::d", `{}`).Decision != Allowed {
 		t.Fatalf("%s: the change does not count", got)
 	}
-	w.disk.set("rules: 7", nil)
+	w.disk.set("rules: [7]", nil)
 	w.tick(PollEvery)
 	w.tick(Settle)
 	if got := <-w.events; got != "alarm" || decide(w.Rules(), "c::d", `{}`).Decision != Allowed {
@@ -257,6 +326,59 @@ func TestReloadWithoutAListener(t *testing.T) {
 	}
 }
 
+// Deleting the file must not make its rules give way to the built-in ones.
+func TestDeletedFileDoesNotFallBack(t *testing.T) {
+	t.Parallel()
+	d := &disk{err: fs.ErrNotExist}
+	var alarms []error
+	s, err := Open(SourceConfig{File: "p.yaml", Fallback: rules(t, Builtin), ReadFile: d.read, Alarm: func(e error) { alarms = append(alarms, e) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.set("rules: [\"!demo::time\"]", nil)
+	s.reload()
+	d.set("", fs.ErrNotExist)
+	s.reload()
+	if got := decide(s.Rules(), "demo::time", `{}`); got.Decision != Denied || len(alarms) != 1 {
+		t.Errorf("%+v, alarms %v", got, alarms)
+	}
+}
+
+// A text that was found bad at the start is not alarmed about again, and the
+// good one that follows serves.
+func TestClosedSourceOpensWithAGoodFile(t *testing.T) {
+	t.Parallel()
+	d := &disk{text: "rules: [7]"}
+	clk := clock.NewFake(time.Unix(0, 0))
+	events := make(chan string, 16)
+	s, err := Open(SourceConfig{File: "p.yaml", Clock: clk, ReadFile: d.read,
+		Alarm: func(error) { events <- "alarm" }, Loaded: func(*Rules) { events <- "loaded" }, Warn: func(w string) { events <- w }})
+	if err == nil || <-events != "alarm" {
+		t.Fatalf("error = %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		s.Watch(ctx)
+		close(done)
+	}()
+	clk.BlockUntil(1)
+	clk.Advance(PollEvery)
+	clk.BlockUntil(1)
+	d.set("rules: [a::b, a::b]", nil)
+	clk.Advance(PollEvery)
+	clk.BlockUntil(1)
+	clk.Advance(Settle)
+	if got := <-events; !strings.HasPrefix(got, "p.yaml:1: rules[1] has the rule id") {
+		t.Errorf("got %q, want the warning", got)
+	}
+	if got := <-events; got != "loaded" || decide(s.Rules(), "a::b", `{}`).Decision != Allowed {
+		t.Errorf("got %q", got)
+	}
+	cancel()
+	<-done
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add(sample)
 	f.Add(Builtin)
@@ -266,6 +388,9 @@ func FuzzParse(f *testing.F) {
 		r, err := Parse("p.yaml", []byte(text), nil)
 		if (r == nil) == (err == nil) {
 			t.Fatalf("rules %v, error %v", r, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "\n") {
+			t.Fatalf("more than one line: %q", err)
 		}
 		if r != nil {
 			decide(r, "a::b", `{"x":1}`)

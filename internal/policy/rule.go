@@ -3,6 +3,7 @@ package policy
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/iii-aws/harness/engine/pattern"
@@ -28,7 +29,7 @@ type rule struct {
 // constraint looks at one top-level argument.
 type constraint struct {
 	field string
-	// equals is set for operator equals, re for matches.
+	// equals is set for operator equals, re for matches. Equals wins.
 	equals *value
 	re     *regexp.Regexp
 	text   string
@@ -54,15 +55,34 @@ func (r *rule) matches(functionID string, args *arguments) bool {
 		return false
 	}
 	for _, c := range r.constraints {
-		v, ok := args.field(c.field)
-		if !ok || !c.holds(v) {
-			return false
-		}
-		if r.action == Allow && c.field == "command" && compound(v) {
+		if !r.covers(c, args) {
 			return false
 		}
 	}
 	return true
+}
+
+// covers reports whether a constraint holds. Decoders differ about letter case
+// in field names, Go's own takes Command for command; so an allow has to hold
+// for every field that the function may read, and a denial for one of them.
+func (r *rule) covers(c constraint, args *arguments) bool {
+	values, exact := args.values(c.field)
+	if r.action == Deny {
+		return slices.ContainsFunc(values, c.holds)
+	}
+	for _, v := range values {
+		if !c.holds(v) || c.field == "command" && compound(v) {
+			return false
+		}
+	}
+	return exact
+}
+
+// idle reports whether a rule can never match.
+func (r *rule) idle() bool {
+	return r.action == Allow && slices.ContainsFunc(r.constraints, func(c constraint) bool {
+		return c.field == "command" && c.equals != nil && compound(c.equals.raw)
+	})
 }
 
 func (c constraint) holds(raw json.RawMessage) bool {
@@ -97,16 +117,35 @@ type arguments struct {
 	raw    json.RawMessage
 	read   bool
 	fields map[string]json.RawMessage
+	asked  map[string]answers
 }
 
-func (a *arguments) field(name string) (json.RawMessage, bool) {
+// answers are the values that a function may read for one field.
+type answers struct {
+	values []json.RawMessage
+	exact  bool
+}
+
+// values are those of the fields that have the name, or differ from it in
+// letter case only. exact reports whether one has the very name.
+func (a *arguments) values(name string) (values []json.RawMessage, exact bool) {
 	if !a.read {
 		a.read = true
 		var m map[string]json.RawMessage
 		if json.Unmarshal(a.raw, &m) == nil {
 			a.fields = m
 		}
+		a.asked = map[string]answers{}
 	}
-	v, ok := a.fields[name]
-	return v, ok
+	w, known := a.asked[name]
+	if !known {
+		for field, v := range a.fields {
+			if strings.EqualFold(field, name) {
+				w.values = append(w.values, v)
+				w.exact = w.exact || field == name
+			}
+		}
+		a.asked[name] = w
+	}
+	return w.values, w.exact
 }

@@ -25,7 +25,9 @@ const (
 type SourceConfig struct {
 	// File is the permissions file.
 	File string
-	// Fallback serves while the file does not exist; nil: that is an error.
+	// Fallback serves until there is a file; nil: a missing file is an error.
+	// Once a file was read, one that is gone is an error either way: rules do
+	// not give way to laxer ones because they were deleted.
 	Fallback *Rules
 	// Scopes is config agent_scopes.
 	Scopes []string
@@ -34,15 +36,19 @@ type SourceConfig struct {
 	Alarm func(error)
 	// Loaded hears of every new set of rules; may be nil.
 	Loaded func(*Rules)
+	// Warn hears what is odd in the rules that were read, at the start too;
+	// may be nil.
+	Warn func(string)
 	// ReadFile is os.ReadFile.
 	ReadFile func(string) ([]byte, error)
 }
 
 // Source keeps the rules of a file that may change while it serves.
 type Source struct {
-	cfg     SourceConfig
-	current atomic.Pointer[Rules]
-	seen    [32]byte // of the text that was last judged
+	cfg      SourceConfig
+	current  atomic.Pointer[Rules]
+	seen     [32]byte // of the text that was last judged
+	fromFile bool     // rules were read from the file
 }
 
 // Open reads the file. A file that cannot be used is the error, and the Source
@@ -54,14 +60,27 @@ func Open(cfg SourceConfig) (*Source, error) {
 	}
 	s := &Source{cfg: cfg}
 	s.current.Store(Closed())
+	_, err := s.take()
+	return s, err
+}
+
+// take reads the file and lets its rules serve if they are good. A text is
+// judged once: good or bad, it is not looked at again until it changes.
+func (s *Source) take() (*Rules, error) {
 	rules, sum, err := s.read()
-	if err != nil {
-		cfg.Alarm(err)
-		return s, err
-	}
 	s.seen = sum
+	if err != nil {
+		s.cfg.Alarm(err)
+		return nil, err
+	}
+	s.fromFile = s.fromFile || sum != [32]byte{}
 	s.current.Store(rules)
-	return s, nil
+	if s.cfg.Warn != nil {
+		for _, w := range rules.Warnings() {
+			s.cfg.Warn(w)
+		}
+	}
+	return rules, nil
 }
 
 // Rules is the current rules.
@@ -70,7 +89,7 @@ func (s *Source) Rules() *Rules { return s.current.Load() }
 func (s *Source) read() (*Rules, [32]byte, error) {
 	data, err := s.cfg.ReadFile(s.cfg.File)
 	if errors.Is(err, fs.ErrNotExist) {
-		if s.cfg.Fallback != nil {
+		if s.cfg.Fallback != nil && !s.fromFile {
 			return s.cfg.Fallback, [32]byte{}, nil
 		}
 		return nil, [32]byte{}, &strict.Error{File: s.cfg.File, Problem: "does not exist", Allowed: "a readable permissions file", Err: err}
@@ -113,15 +132,8 @@ func (s *Source) Watch(ctx context.Context) {
 }
 
 func (s *Source) reload() {
-	rules, sum, err := s.read()
-	if err != nil {
-		s.seen = s.sum()
-		s.cfg.Alarm(err)
-		return
-	}
-	s.seen = sum
-	s.current.Store(rules)
-	if s.cfg.Loaded != nil {
+	rules, err := s.take()
+	if err == nil && s.cfg.Loaded != nil {
 		s.cfg.Loaded(rules)
 	}
 }

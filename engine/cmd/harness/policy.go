@@ -22,6 +22,7 @@ func (s *stack) openPolicy(context.Context) (bus.Endpoint, error) {
 	cfg := policy.SourceConfig{
 		File: s.permissions, Scopes: s.config.AgentScopes, Clock: s.clock,
 		Alarm:  func(err error) { s.logger.Error("permissions file rejected", "alarm", "policy_file", "error", err) },
+		Warn:   func(text string) { s.logger.Warn("permissions file is odd", "warning", text) },
 		Loaded: func(r *policy.Rules) { s.logger.Info("permissions read again", "rules", r.Len()) },
 	}
 	if s.permissionsDefault {
