@@ -21,7 +21,7 @@ type Grant struct {
 	Expires time.Time
 
 	call, deny, register []pattern.Pattern
-	callGlobs            []string
+	callGlobs            []string // the token's own
 	sessions             []string
 }
 
@@ -76,9 +76,9 @@ func New(t Token) (*Grant, error) {
 	if role != bus.RoleOperator {
 		g.deny = operatorOnly
 	}
-	g.callGlobs = append(append([]string(nil), roleCalls[role]...), t.Call...)
+	g.callGlobs = t.Call
 	var err error
-	if g.call, err = compile("call", g.callGlobs); err != nil {
+	if g.call, err = compile("call", append(append([]string(nil), roleCalls[role]...), t.Call...)); err != nil {
 		return nil, err
 	}
 	if g.register, err = compile("register", append(append([]string(nil), roleRegisters[role]...), t.Register...)); err != nil {
@@ -121,7 +121,7 @@ func (g *Grant) MayCall(functionID string, internal bool) error {
 	if matches(always, functionID) || matches(g.call, functionID) {
 		return nil
 	}
-	return g.forbidden(functionID, fmt.Sprintf("add it to the token's call list (harness token create --call), which is %s", list(g.callGlobs)))
+	return g.forbidden(functionID, fmt.Sprintf("add it to the token's call list (harness token create --call), which beside its role's is %s", list(g.callGlobs)))
 }
 
 // MayRegister reports whether the connection may serve an id. engine::* can

@@ -39,7 +39,7 @@ type Token struct {
 }
 
 // PrincipalID is who calls with the token.
-func (t Token) PrincipalID() string { return "token:" + t.ID }
+func (t Token) PrincipalID() string { return t.ID }
 
 func (t Token) expires() time.Time { return clock.FromMillis(t.ExpiresAt) }
 
