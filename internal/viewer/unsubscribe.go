@@ -78,7 +78,7 @@ func (h *Hub) end(ctx context.Context, r Row) error {
 
 // evict ends a subscription whose connection does not take pushes.
 func (h *Hub) evict(ctx context.Context, r Row, cause error) {
-	h.Logger.Info("subscription removed", "session", r.SessionID, "browser", r.BrowserID, "cause", cause)
+	h.Logger.Debug("subscription removed", "session", r.SessionID, "browser", r.BrowserID, "cause", cause)
 	rows := []Row{r}
 	if r.All {
 		rows = append(rows, r.parent())
