@@ -175,3 +175,32 @@ func TestAliasAbort(t *testing.T) {
 	}
 	w.ended("s1")
 }
+
+// Whatever the step waits for outside, an abort does not wait for it.
+func TestA47AbortDuringLookups(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"models::get", "directory::skills::index", "budget::reserve", "session-inbox::peek", "context-compaction::compact_now", "sandbox::create"} {
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			if id == "context-compaction::compact_now" {
+				w.bus.on("models::get", answers(map[string]any{"context_window": 100}))
+			}
+			began, _ := blockWorld(t, w, id)
+			extra := map[string]any{}
+			if id == "sandbox::create" {
+				extra["sandbox"] = map[string]any{}
+			}
+			w.start("s1", "go", extra)
+			<-began
+			w.abort("s1")
+			rec := w.ended("s1")
+			m, _ := rec.Assistant()
+			if rec.State != step.Stopped || m.StopReason != agent.StopAborted {
+				t.Errorf("state %s, message %+v", rec.State, m)
+			}
+			w.legalPath("s1")
+			w.quiet()
+		})
+	}
+}

@@ -24,11 +24,7 @@ func (b *batch) wait() error {
 	case e := <-b.events:
 		b.take(e)
 		b.takeMore()
-	case _, open := <-d.watch:
-		if !open {
-			d.watch = nil
-			return d.holds()
-		}
+	case <-d.heard:
 		return b.listen()
 	case <-due:
 		return b.overdue()

@@ -23,7 +23,7 @@ func (d *driver) reserve(req *runRequest, messages []agent.Message) (refusedBy s
 	if req.AgentID != "" {
 		payload["agent_id"] = req.AgentID
 	}
-	raw, err := d.invoke(d.ctx, "budget::reserve", encode(payload), 0)
+	raw, err := d.invoke(d.work, "budget::reserve", encode(payload), 0)
 	if err != nil && bus.Code(err) == protocol.CodeFunctionNotFound {
 		return ""
 	}

@@ -2,27 +2,12 @@ package turn
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"time"
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/commit"
-	"github.com/iii-aws/harness/internal/turn/step"
 )
-
-// parcel is an item of the outbox with its payload.
-type parcel struct {
-	item step.Item
-	data json.RawMessage
-}
-
-// load is what one write owes.
-type load struct {
-	parcels []parcel
-	// after is the write; nil if it is known to be applied.
-	after commit.Ticket
-}
 
 // courier delivers the outbox beside the step, in order, again and again until
 // it is done. What it has delivered the driver takes out with its next write.
@@ -68,7 +53,11 @@ func (c *courier) send(parcels []parcel, after commit.Ticket) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.queue = append(c.queue, &load{parcels: parcels, after: after})
+	l := newLoad(parcels, after)
+	if len(c.queue) == 0 && l.ready() {
+		c.submitEvents(l)
+	}
+	c.queue = append(c.queue, l)
 	if !c.running {
 		c.running = true
 		c.done = make(chan struct{})
@@ -146,6 +135,14 @@ func (c *courier) deliveredItem(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.delivered[id] = true
+}
+
+func (c *courier) deliveredAll(ps []parcel) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range ps {
+		c.delivered[p.item.ID] = true
+	}
 }
 
 // drop counts an item as delivered that never can be.

@@ -6,49 +6,103 @@ import (
 	"fmt"
 
 	"github.com/iii-aws/harness/engine/bus"
-	"github.com/iii-aws/harness/engine/clock"
 	"github.com/iii-aws/harness/engine/commit"
 	"github.com/iii-aws/harness/engine/protocol"
 	"github.com/iii-aws/harness/engine/state"
-	"github.com/iii-aws/harness/engine/stream"
-	"github.com/iii-aws/harness/engine/timer"
 	"github.com/iii-aws/harness/internal/agent"
-	"github.com/iii-aws/harness/internal/turn/step"
 )
 
-// deliver delivers a load, or what is left of it. A load whose write was not
-// applied is forgotten: the driver knows.
-func (c *courier) deliver(b *load) error {
-	first := b.parcels[0].item.Kind
-	if b.after != nil && first != step.KindEvent && first != step.KindWake && first != step.KindTimer {
-		// Entries and calls have no tickets: they wait for the write.
-		if err := commit.Wait(c.ctx, b.after); err != nil {
+// deliver delivers a load, or what is left of it: entries and rows, then
+// events, then wakes. A load whose write was not applied is forgotten: the
+// driver knows.
+func (c *courier) deliver(l *load) error {
+	if l.events.pending == nil && l.after != nil {
+		if err := commit.Wait(c.ctx, l.after); err != nil {
 			return c.unwritten(err)
 		}
-		b.after = nil
+		l.after = nil
 	}
-	for len(b.parcels) > 0 {
-		n, err := c.some(b)
+	if err := c.first(l); err != nil {
+		return err
+	}
+	if err := c.then(l); err != nil {
+		return c.undelivered(l, err)
+	}
+	return c.all(l.late, c.call)
+}
+
+// first delivers what readers of an event may look for.
+func (c *courier) first(l *load) error {
+	rows := c.submitRows(l.rows)
+	for len(l.entries) > 0 {
+		n, err := c.append(l.entries)
 		if err != nil {
-			return c.undelivered(b, err)
+			return err
 		}
-		for _, p := range b.parcels[:n] {
-			c.deliveredItem(p.item.ID)
+		c.deliveredAll(l.entries[:n])
+		l.entries = l.entries[n:]
+	}
+	if err := c.waitRows(l.rows, rows); err != nil {
+		return err
+	}
+	c.deliveredAll(l.rows)
+	l.rows = nil
+	if err := c.all(l.calls, c.call); err != nil {
+		return err
+	}
+	l.calls = nil
+	return nil
+}
+
+// then delivers events and wakes, and beside them the calls that may fail.
+func (c *courier) then(l *load) error {
+	var side group
+	for _, p := range l.side {
+		side.run(func() {
+			if err := c.call(p); err != nil {
+				c.t.Logger.Warn("call failed", "function", p.item.FunctionID, "session", c.session, "error", clean(err))
+			}
+		})
+	}
+	if l.events.pending == nil {
+		for i, p := range l.events.events {
+			if p.item.Event.Transcript {
+				l.events.events[i].data = c.withTranscript(p)
+			}
 		}
-		b.parcels = b.parcels[n:]
+		c.mu.Lock()
+		c.submitEvents(l)
+		c.mu.Unlock()
+	}
+	err := c.waitEvents(l)
+	if failed := side.wait(); err == nil {
+		err = failed
+	}
+	c.deliveredAll(l.side)
+	l.side = nil
+	return err
+}
+
+// all makes calls one after the other.
+func (c *courier) all(ps []parcel, f func(parcel) error) error {
+	for _, p := range ps {
+		if err := f(p); err != nil {
+			return err
+		}
+		c.deliveredItem(p.item.ID)
 	}
 	return nil
 }
 
 // undelivered tells a delivery that failed from one that nothing was owed for.
-func (c *courier) undelivered(b *load, err error) error {
-	if b.after == nil {
+func (c *courier) undelivered(l *load, err error) error {
+	if l.after == nil {
 		return err
 	}
-	if wrote := commit.Wait(c.ctx, b.after); wrote != nil {
+	if wrote := commit.Wait(c.ctx, l.after); wrote != nil {
 		return c.unwritten(wrote)
 	}
-	b.after = nil
+	l.after = nil
 	return err
 }
 
@@ -59,39 +113,6 @@ func (c *courier) unwritten(err error) error {
 	}
 	c.t.Logger.Debug("nothing to deliver, the record was not written", "error", err)
 	return nil
-}
-
-// some delivers the first parcels of one kind and answers how many.
-func (c *courier) some(b *load) (int, error) {
-	n := sameKind(b.parcels)
-	ps := b.parcels[:n]
-	switch ps[0].item.Kind {
-	case step.KindEntry:
-		return c.entries(ps)
-	case step.KindRow:
-		return n, c.rows(ps)
-	case step.KindCall:
-		return 1, c.call(ps[0])
-	case step.KindEvent:
-		return n, c.events(ps, b.after)
-	default:
-		return n, c.wakes(ps, b.after)
-	}
-}
-
-func sameKind(ps []parcel) int {
-	group := func(k step.Kind) step.Kind {
-		if k == step.KindTimer {
-			return step.KindWake
-		}
-		return k
-	}
-	for i, p := range ps {
-		if group(p.item.Kind) != group(ps[0].item.Kind) {
-			return i
-		}
-	}
-	return len(ps)
 }
 
 // maxEntries is how many entries are appended at once, so that they fit one
@@ -109,8 +130,8 @@ func chain(ps []parcel) int {
 	return n
 }
 
-// entries appends the entries that hang on one another.
-func (c *courier) entries(ps []parcel) (int, error) {
+// append appends the first entries, as many as hang on one another.
+func (c *courier) append(ps []parcel) (int, error) {
 	n := chain(ps)
 	req := appendRequest{SessionID: c.session, ParentID: ps[0].item.Parent}
 	for _, p := range ps[:n] {
@@ -148,9 +169,10 @@ func (c *courier) invoke(functionID string, payload json.RawMessage) (json.RawMe
 	return c.t.within(c.ctx, bus.Invocation{FunctionID: functionID, Data: payload, Principal: &c.principal})
 }
 
-// rows writes rows, each on its own: one that exists is as good as written.
-func (c *courier) rows(ps []parcel) error {
-	tickets := make([]*state.Pending, len(ps))
+// submitRows writes rows, each on its own: one that exists is as good as
+// written.
+func (c *courier) submitRows(ps []parcel) []*state.Pending {
+	out := make([]*state.Pending, len(ps))
 	for i, p := range ps {
 		it := p.item
 		w := state.Delete(it.Scope, it.Key)
@@ -161,11 +183,15 @@ func (c *courier) rows(ps []parcel) error {
 			}
 		}
 		w.Origin = origin(c.ctx, c.principal)
-		tickets[i] = c.t.State.Submit(c.ctx, []state.Write{w})
+		out[i] = c.t.State.Submit(c.ctx, []state.Write{w})
 	}
+	return out
+}
+
+func (c *courier) waitRows(ps []parcel, submitted []*state.Pending) error {
 	var first error
-	for i, t := range tickets {
-		if _, err := t.Wait(c.ctx); err != nil && !(ps[i].item.Create && isConflict(err)) && first == nil {
+	for i, p := range submitted {
+		if _, err := p.Wait(c.ctx); err != nil && !(ps[i].item.Create && isConflict(err)) && first == nil {
 			first = err
 		}
 	}
@@ -186,83 +212,4 @@ func (c *courier) call(p parcel) error {
 		return nil
 	}
 	return err
-}
-
-// events appends to the session's log and tells the viewers.
-func (c *courier) events(ps []parcel, after commit.Ticket) error {
-	a := stream.Append{
-		Stream: agent.StreamEvents, Group: c.session, Base: c.base, By: c.by, Origin: origin(c.ctx, c.principal),
-	}
-	for _, p := range ps {
-		e := stream.LogEvent{ID: p.item.ID, Data: p.data}
-		if p.item.Event.Transcript {
-			e.Data = c.withTranscript(p)
-		}
-		if p.item.Event.Type == agent.EventTurnEnd {
-			e.CopyTo = agent.StreamTurnEnd
-		}
-		a.Events = append(a.Events, e)
-	}
-	got, err := c.t.Stream.SubmitAppend(c.ctx, a, tickets(after)...).Wait(c.ctx)
-	if err != nil {
-		return err
-	}
-	tail := c.note(got.Seqs)
-	if c.viewer != nil {
-		c.viewer.Notify(stream.Head{Tail: tail, Epoch: got.Epoch})
-	}
-	return nil
-}
-
-func tickets(after commit.Ticket) []commit.Ticket {
-	if after == nil {
-		return nil
-	}
-	return []commit.Ticket{after}
-}
-
-// note keeps the tail of the log.
-func (c *courier) note(seqs []int64) int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, s := range seqs {
-		c.last = max(c.last, s)
-	}
-	c.base = c.last
-	return c.last
-}
-
-// withTranscript is an agent_end with the messages of the session; without
-// them if they cannot be read.
-func (c *courier) withTranscript(p parcel) json.RawMessage {
-	path, err := c.t.readPath(c.ctx, c.principal, c.session)
-	if err != nil {
-		c.t.Logger.Warn("agent_end without messages", "session", c.session, "error", clean(err))
-		return p.data
-	}
-	messages := make([]agent.Message, 0, len(path))
-	for _, e := range path {
-		messages = append(messages, e.Message)
-	}
-	return encode(agent.AgentEnd{Type: agent.EventAgentEnd, Messages: messages})
-}
-
-// wakes sends wakes and sets and cancels timers.
-func (c *courier) wakes(ps []parcel, after commit.Ticket) error {
-	var sent []commit.Ticket
-	for _, p := range ps {
-		it := p.item
-		req := StepRequest{SessionID: c.session, Run: c.run, Cause: it.Cause}
-		switch {
-		case it.Kind == step.KindWake:
-			sent = append(sent, c.t.wake(c.ctx, c.principal, req, tickets(after)...))
-		case it.AtMS == 0:
-			sent = append(sent, c.t.Timers.Cancel(c.ctx, it.Timer, tickets(after)...))
-		default:
-			sent = append(sent, c.t.Timers.Submit(c.ctx, timer.Timer{
-				ID: it.Timer, At: clock.FromMillis(it.AtMS), Message: c.t.message(c.ctx, c.principal, req),
-			}, tickets(after)...))
-		}
-	}
-	return commit.Wait(c.ctx, sent...)
 }

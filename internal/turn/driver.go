@@ -8,7 +8,6 @@ import (
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/queue"
-	"github.com/iii-aws/harness/engine/state"
 	"github.com/iii-aws/harness/internal/agent"
 	"github.com/iii-aws/harness/internal/turn/step"
 )
@@ -35,7 +34,12 @@ type driver struct {
 	control agent.Control
 	// raised: the lease was raised and that was not written yet.
 	raised bool
-	watch  <-chan struct{}
+	// heard has a token when the control item may have changed.
+	heard chan struct{}
+	// work is the context of outside work; it ends with an abort, so that no
+	// state makes one wait.
+	work     context.Context
+	stopWork context.CancelFunc
 
 	begun  time.Duration
 	budget time.Duration
@@ -55,6 +59,8 @@ func (t *Turn) drive(ctx context.Context, call *bus.Call, rec *step.Record) *dri
 	own := *call
 	own.Principal = rec.Principal
 	d.ctx, d.cancel = context.WithCancel(bus.WithCall(ctx, &own))
+	d.work, d.stopWork = context.WithCancel(d.ctx)
+	d.heard = make(chan struct{}, 1)
 	return d
 }
 
@@ -88,7 +94,7 @@ func (d *driver) take() error {
 	// A message of the run is here: none is missing.
 	d.rec.Delivered(d.rec.Wakes())
 	d.saved = d.rec.Encode()
-	d.watch = d.t.State.Watch(d.ctx, state.Key{Scope: agent.ScopeControl, Key: d.rec.SessionID})
+	go d.follow(d.rec.SessionID, d.rec.Run)
 	by := ""
 	if d.t.ownsFanout() {
 		by = "step"
@@ -133,20 +139,6 @@ func (d *driver) holds() error {
 func (d *driver) superseded(why string) error {
 	d.t.Logger.Warn("step superseded", "session", d.rec.SessionID, "lease", d.rec.Lease, "why", why)
 	return &TransientError{Code: CodeSuperseded, Err: &InvariantError{Text: why}, After: 200 * time.Millisecond}
-}
-
-// readControl reads the session's control item.
-func (d *driver) readControl() error {
-	item, ok, err := d.t.State.Get(d.ctx, state.Key{Scope: agent.ScopeControl, Key: d.rec.SessionID})
-	if err != nil || !ok {
-		return err
-	}
-	var c agent.Control
-	if err := json.Unmarshal(item.Value, &c); err != nil {
-		return fmt.Errorf("control item of %s: %w", d.rec.SessionID, err)
-	}
-	d.control = c
-	return nil
 }
 
 // rollback returns to the record as it was last written.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/iii-aws/harness/engine/commit"
 	"github.com/iii-aws/harness/engine/state"
 )
 
@@ -83,10 +82,6 @@ func isConflict(err error) bool {
 	var c *state.ConflictError
 	return errors.As(err, &c)
 }
-
-// isSkipped reports whether a write was not made because an earlier one of its
-// chain was not.
-func isSkipped(err error) bool { return errors.Is(err, commit.ErrSkipped) }
 
 // isAmbiguous reports whether a write may have been applied although it failed.
 func isAmbiguous(err error) bool {

@@ -27,6 +27,8 @@ type fault struct {
 	after bool
 	// hook may fail an operation; a nil error lets it pass.
 	hook func(op string, detail any) error
+	// lost applies an operation and loses its answer.
+	lost func(op string, detail any) bool
 	log  []string
 }
 
@@ -55,7 +57,12 @@ func write[T any](f *fault, op string, detail any, do func() *commit.Promise[T])
 		return commit.Resolved(zero, errDead)
 	}
 	p := do()
+	lost := f.lost != nil && f.lost(op, detail)
 	f.mu.Unlock()
+	if lost {
+		<-p.Done()
+		return commit.Resolved(zero, error(&state.StorageError{Op: op, Ambiguous: true, Retry: true, Err: errors.New("answer lost")}))
+	}
 	if !dies {
 		return p
 	}

@@ -13,7 +13,7 @@ import (
 func (b *batch) finish() error {
 	d := b.d
 	var changed map[string]agent.FunctionResult
-	if d.t.subscribers(d.ctx, TopicAfter) != 0 {
+	if d.t.subscribers(d.work, TopicAfter) != 0 {
 		if d.rec.Pending() {
 			if err := d.save("last result"); err != nil {
 				return err
@@ -64,7 +64,7 @@ func (d *driver) steer() error {
 // *TransientError; a session without inboxes has no items.
 func (d *driver) peek() (step.Inbox, error) {
 	for _, name := range []string{"steering", "followup"} {
-		raw, err := d.invoke(d.ctx, "session-inbox::peek", encode(map[string]string{"name": name, "session_id": d.rec.SessionID}), 0)
+		raw, err := d.invoke(d.work, "session-inbox::peek", encode(map[string]string{"name": name, "session_id": d.rec.SessionID}), 0)
 		if notFound(err) {
 			return step.Inbox{}, nil
 		}

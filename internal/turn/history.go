@@ -58,7 +58,7 @@ func (d *driver) deliverLeft() error {
 	if err := d.drain(); err != nil {
 		return err
 	}
-	path, err := d.t.readPath(d.ctx, d.rec.Principal, d.rec.SessionID)
+	path, err := d.t.readPath(d.work, d.rec.Principal, d.rec.SessionID)
 	if err != nil {
 		return transient(CodeSession, err)
 	}
@@ -135,7 +135,7 @@ func (d *driver) conversation() ([]agent.Message, error) {
 		if err := d.drain(); err != nil {
 			return nil, err
 		}
-		path, err := d.t.readPath(d.ctx, d.rec.Principal, d.rec.SessionID)
+		path, err := d.t.readPath(d.work, d.rec.Principal, d.rec.SessionID)
 		if err != nil {
 			return nil, transient(CodeSession, err)
 		}

@@ -13,7 +13,7 @@ import (
 // after asks the after-hook about the results of a finished batch and gives
 // those that it replaced. A hook that fails changes nothing.
 func (d *driver) after() map[string]agent.FunctionResult {
-	if d.t.subscribers(d.ctx, TopicAfter) == 0 {
+	if d.t.subscribers(d.work, TopicAfter) == 0 {
 		return nil
 	}
 	var mu sync.Mutex

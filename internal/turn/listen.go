@@ -85,10 +85,7 @@ func (l *listener) one(over <-chan time.Time) error {
 		l.failure = &modelFailure{kind: agent.ErrTransient, text: "time limit: the step had no time left for the model"}
 	case <-beat.C():
 		return d.holds()
-	case _, open := <-d.watch:
-		if !open {
-			d.watch = nil
-		}
+	case <-d.heard:
 		return l.look()
 	case <-d.ctx.Done():
 		return d.holds()

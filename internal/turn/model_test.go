@@ -282,3 +282,24 @@ func (w *world) setRow(scope, key string, v any) {
 	_, err := state.Do(w.t.Context(), w.db.State(), state.Set(scope, key, encode(v)))
 	w.check(err)
 }
+
+// rawStream writes channel messages as they are.
+func rawStream(ctx context.Context, w *world, c *bus.Call, messages ...string) (any, error) {
+	var r struct {
+		Writer channel.Ref `json:"writer_ref"`
+	}
+	if err := bus.Decode(c.Data, &r); err != nil {
+		return nil, err
+	}
+	out, err := w.channels.OpenWriter(r.Writer)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = out.Close() }()
+	for _, m := range messages {
+		if err := out.Write(ctx, channel.Message{Data: []byte(m)}); err != nil {
+			return nil, err
+		}
+	}
+	return map[string]bool{"ok": true}, nil
+}

@@ -44,7 +44,7 @@ func (d *driver) preflight(req *runRequest, r route, messages []agent.Message) (
 	if err := d.drain(); err != nil {
 		return nil, err
 	}
-	raw, err := d.invoke(d.ctx, "context-compaction::compact_now", encode(map[string]any{
+	raw, err := d.invoke(d.work, "context-compaction::compact_now", encode(map[string]any{
 		"session_id": d.rec.SessionID, "projected_tokens": projected, "last_user_message_id": d.lastUserEntry(),
 		"model": map[string]any{"id": req.Model, "providerID": r.name, "limit": limit},
 	}), compactFor)
@@ -79,7 +79,7 @@ func (d *driver) preflight(req *runRequest, r route, messages []agent.Message) (
 // lastUserEntry is the entry id of the last user message; empty if it cannot
 // be had.
 func (d *driver) lastUserEntry() string {
-	path, err := d.t.readPath(d.ctx, d.rec.Principal, d.rec.SessionID)
+	path, err := d.t.readPath(d.work, d.rec.Principal, d.rec.SessionID)
 	if err != nil {
 		d.t.Logger.Warn("last user message unknown", "session", d.rec.SessionID, "error", clean(err))
 		return ""

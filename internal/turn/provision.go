@@ -72,7 +72,7 @@ func (d *driver) equip(req *runRequest) (meta json.RawMessage, err error) {
 
 // body is the body of a skill or of the index, empty if it cannot be had.
 func (d *driver) body(functionID string, payload any) string {
-	raw, err := d.invoke(d.ctx, functionID, encode(payload), lookupFor)
+	raw, err := d.invoke(d.work, functionID, encode(payload), lookupFor)
 	var res struct {
 		Body string `json:"body"`
 	}
@@ -92,7 +92,7 @@ func (d *driver) modelMeta(req *runRequest) json.RawMessage {
 	if failed != nil {
 		return nil // the model call tells it
 	}
-	raw, err := d.invoke(d.ctx, "models::get", encode(map[string]string{"provider": route.name, "model_id": req.Model}), lookupFor)
+	raw, err := d.invoke(d.work, "models::get", encode(map[string]string{"provider": route.name, "model_id": req.Model}), lookupFor)
 	var entry map[string]json.RawMessage
 	if err == nil && len(raw) > 0 {
 		err = json.Unmarshal(raw, &entry)

@@ -120,7 +120,7 @@ func (d *driver) usable(provider string) bool {
 	if _, ok := d.t.registered(provider); !ok {
 		return false
 	}
-	raw, err := d.invoke(d.ctx, "auth::status", encode(map[string]string{"provider": provider}), lookupFor)
+	raw, err := d.invoke(d.work, "auth::status", encode(map[string]string{"provider": provider}), lookupFor)
 	if err != nil {
 		return bus.Code(err) == protocol.CodeFunctionNotFound
 	}

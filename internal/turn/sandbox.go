@@ -37,7 +37,7 @@ func (d *driver) sandbox(req *runRequest) error {
 	if req.Sandbox.IdleTimeoutSecs > 0 {
 		payload["idle_timeout_secs"] = req.Sandbox.IdleTimeoutSecs
 	}
-	raw, err := d.invoke(d.ctx, "sandbox::create", encode(payload), sandboxFor)
+	raw, err := d.invoke(d.work, "sandbox::create", encode(payload), sandboxFor)
 	if err != nil {
 		return err
 	}

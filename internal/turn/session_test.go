@@ -143,7 +143,7 @@ func (s *fakeSession) messages(_ context.Context, c *bus.Call) (any, error) {
 	}
 	out := []row{}
 	for _, e := range s.path(r.SessionID) {
-		out = append(out, row{e.EntryID, e.Message})
+		out = append(out, row(e))
 	}
 	return map[string]any{"messages": out}, nil
 }

@@ -81,6 +81,9 @@ func (d *driver) loop() error {
 		if err := d.holds(); err != nil {
 			return err
 		}
+		if _, err := d.interrupted(); err != nil {
+			return err
+		}
 		switch {
 		case d.rec.State.Terminal():
 			return d.end()
@@ -122,7 +125,13 @@ func (d *driver) transition() (err error) {
 			return d.steer()
 		}
 	})
-	if err == nil || errors.Is(err, errParked) || isTransient(err) || d.ctx.Err() != nil {
+	if err == nil || errors.Is(err, errParked) || d.ctx.Err() != nil {
+		return err
+	}
+	if aborted, readErr := d.interrupted(); aborted || readErr != nil {
+		return readErr // the loop ends the run
+	}
+	if isTransient(err) {
 		return err
 	}
 	return d.fail(err)

@@ -31,13 +31,17 @@ func (d *driver) stream() error {
 		return err
 	}
 	r, failed := d.decide(req.Provider, req.Model)
-	if failed != nil {
+	if failed != nil && d.work.Err() == nil {
 		return d.answered(d.synthetic(req, failed))
 	}
 	if messages, err = d.preflight(req, r, messages); err != nil {
 		return err
 	}
-	if refused := d.reserve(req, messages); refused != "" {
+	refused := d.reserve(req, messages)
+	if d.work.Err() != nil {
+		return errInterrupted
+	}
+	if refused != "" {
 		d.rec.StopForBudget(refused, d.t.nowMS())
 		return d.save("stopped")
 	}
