@@ -158,3 +158,17 @@ func TestPrincipal(t *testing.T) {
 		t.Error("the call was lost")
 	}
 }
+
+type picky struct{}
+
+func (*picky) UnmarshalJSON([]byte) error { return Invalid("color", "red or blue") }
+
+func TestMembersThatReadThemselvesAreHeard(t *testing.T) {
+	t.Parallel()
+	var v struct {
+		P picky `json:"p"`
+	}
+	if err := Decode(json.RawMessage(`{"p":1}`), &v); err == nil || err.Error() != "invalid color: must be red or blue" {
+		t.Errorf("error = %v", err)
+	}
+}

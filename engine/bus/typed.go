@@ -78,6 +78,10 @@ func Decode(data json.RawMessage, v any) error {
 		data = json.RawMessage("{}")
 	}
 	if err := json.Unmarshal(data, v); err != nil {
+		var c Coded
+		if errors.As(err, &c) {
+			return err // a member that reads itself has said what is wrong
+		}
 		var t *json.UnmarshalTypeError
 		if errors.As(err, &t) {
 			field := t.Field

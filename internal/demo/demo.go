@@ -1,11 +1,10 @@
-// Package demo serves demo::time, the smallest function there is: something to
-// call on a first day.
 package demo
 
 import (
 	"context"
 	"fmt"
 	"time"
+	_ "time/tzdata" // a container or Lambda has no zones of its own
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/clock"
@@ -35,14 +34,18 @@ func (d *Demo) Endpoints() map[string]bus.Endpoint {
 }
 
 func (d *Demo) time(_ context.Context, _ *bus.Call, r timeRequest) (TimeResponse, error) {
-	zone := time.UTC
-	if r.TimeZone != "" {
-		z, err := time.LoadLocation(r.TimeZone)
-		if err != nil {
-			return TimeResponse{}, &bus.InvalidError{Field: "time_zone", Allowed: fmt.Sprintf("an IANA time zone such as Europe/Paris, not %q", r.TimeZone), Err: err}
-		}
-		zone = z
+	zone, err := time.LoadLocation(r.TimeZone)
+	if err != nil || r.TimeZone == "Local" {
+		return TimeResponse{}, &bus.InvalidError{Field: "time_zone", Allowed: fmt.Sprintf("an IANA time zone such as Europe/Paris, not %q", clip(r.TimeZone)), Err: err}
 	}
 	now := d.clock.Now().In(zone)
 	return TimeResponse{Time: now.Format(time.RFC3339), TimeZone: zone.String(), UnixMS: clock.Millis(now)}, nil
+}
+
+// clip keeps an error short.
+func clip(s string) string {
+	if r := []rune(s); len(r) > 60 {
+		return string(r[:60]) + "…"
+	}
+	return s
 }

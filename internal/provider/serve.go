@@ -18,7 +18,7 @@ type Emit func(agent.LLMEvent) error
 
 // Streamer calls a model. It emits events up to and including the terminal
 // one. An error before the first event is an invocation error; a later one
-// becomes an error event of kind transient.
+// becomes an error event of kind transient. It returns when ctx ends.
 type Streamer func(ctx context.Context, r Request, emit Emit) error
 
 // Deps is what Endpoints needs.
@@ -60,60 +60,42 @@ func (s *server) serveStream(ctx context.Context, _ *bus.Call, r Request) (Strea
 			s.deps.Logger.Warn("channel not closed", "provider", s.deps.Name, "error", cerr)
 		}
 	}()
-	acc := agent.NewAccumulator(s.deps.Name, r.Model, clock.Millis(s.deps.Clock.Now()))
-	started := false
-	emit := func(e agent.LLMEvent) error {
-		started = true
-		acc.Apply(e)
+	write := func(e agent.LLMEvent) error {
 		b, err := bus.Encode(e)
 		if err != nil {
 			return err
 		}
 		return w.Write(ctx, channel.Message{Data: b})
 	}
-	err = s.stream(ctx, r, emit)
-	switch {
-	case err == nil || errors.Is(err, ErrNoFinal):
-		return StreamResponse{OK: true}, nil
-	case !started:
-		return StreamResponse{}, err
-	case acc.Done() || errors.Is(err, channel.ErrReaderGone):
-		return StreamResponse{OK: true}, nil
+	c := s.call(ctx, r, write)
+	if c.refused() {
+		return StreamResponse{}, c.err
 	}
-	if err := emit(Failure(acc.Message(), agent.ErrTransient, err.Error())); err != nil {
-		s.deps.Logger.Info("reader left before the error event", "provider", s.deps.Name, "error", err)
+	if missing := c.missing(); missing != nil && !errors.Is(c.err, ErrNoFinal) {
+		s.tell(ctx, write, *missing)
 	}
 	return StreamResponse{OK: true}, nil
 }
 
-func (s *server) serveComplete(ctx context.Context, _ *bus.Call, r Request) (agent.Message, error) {
-	acc := agent.NewAccumulator(s.deps.Name, r.Model, clock.Millis(s.deps.Clock.Now()))
-	started := false
-	err := s.stream(ctx, r, func(e agent.LLMEvent) error {
-		started = true
-		acc.Apply(e)
-		return nil
-	})
-	if err != nil && !started {
-		return agent.Message{}, err
+// tell sends the error event of a stream that broke off, unless its reader has
+// left or the caller has given up.
+func (s *server) tell(ctx context.Context, write Emit, e agent.LLMEvent) {
+	err := ctx.Err()
+	if err == nil {
+		err = write(e)
 	}
-	if !acc.Done() {
-		text := "channel closed without final"
-		if err != nil && !errors.Is(err, ErrNoFinal) {
-			text = err.Error()
-		}
-		acc.Apply(Failure(acc.Message(), agent.ErrTransient, text))
+	if err != nil {
+		s.deps.Logger.Info("nobody was told how a model call ended", "provider", s.deps.Name, "error", err)
 	}
-	return acc.Message(), nil
 }
 
-// Failure is the error event of a call that failed after so much of the
-// message was seen.
-func Failure(soFar agent.Message, kind agent.ErrorKind, text string) agent.LLMEvent {
-	m := soFar
-	m.StopReason, m.ErrorMessage, m.ErrorKind = agent.StopError, &text, &kind
-	if len(m.Content) == 0 {
-		m.Content = []agent.Block{agent.Text(text)}
+func (s *server) serveComplete(ctx context.Context, _ *bus.Call, r Request) (agent.Message, error) {
+	c := s.call(ctx, r, func(agent.LLMEvent) error { return nil })
+	if c.refused() {
+		return agent.Message{}, c.err
 	}
-	return agent.LLMEvent{Type: agent.LLMError, Err: &m}
+	if missing := c.missing(); missing != nil {
+		c.acc.Apply(*missing)
+	}
+	return c.acc.Message(), nil
 }

@@ -7,22 +7,21 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // folder is the working folder. os.Root refuses every path and link that
 // leaves it; what is protected inside is compared after links are resolved.
 type folder struct {
-	path      string // resolved, absolute
-	root      *os.Root
-	protected []string // resolved, absolute
+	path  string // resolved, absolute
+	given string // absolute, as it was named
+	root  *os.Root
+	// protected are absolute, resolved as far as they existed.
+	protected []string
 }
 
 func openFolder(path string, protected []string) (*folder, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("shell: working folder %s: %w", path, err)
-	}
-	real, err := filepath.EvalSymlinks(abs)
+	given, real, err := resolved(path)
 	if err != nil {
 		return nil, fmt.Errorf("shell: working folder %s: %w", path, err)
 	}
@@ -30,98 +29,135 @@ func openFolder(path string, protected []string) (*folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shell: working folder %s: %w", path, err)
 	}
-	f := &folder{path: real, root: root}
+	f := &folder{path: real, given: given, root: root}
 	for _, p := range protected {
-		a, err := filepath.Abs(p)
-		if err != nil {
-			return nil, fmt.Errorf("shell: protected folder %s: %w", p, err)
+		abs, real, err := resolved(p)
+		switch {
+		case err == nil:
+			f.protected = append(f.protected, real)
+		case abs != "":
+			f.protected = append(f.protected, abs) // made later, if at all
+		default:
+			return nil, errors.Join(fmt.Errorf("shell: protected folder %s: %w", p, err), root.Close())
 		}
-		if r, err := filepath.EvalSymlinks(a); err == nil {
-			a = r
-		}
-		f.protected = append(f.protected, a)
 	}
 	return f, nil
 }
 
+func resolved(path string) (abs, real string, err error) {
+	if abs, err = filepath.Abs(path); err == nil {
+		real, err = filepath.EvalSymlinks(abs)
+	}
+	return abs, real, err
+}
+
+// here fails if the working folder is not where it was: what is open then is
+// not what commands and people see.
+func (f *folder) here() error {
+	now, err := os.Stat(f.path)
+	if err == nil {
+		var opened fs.FileInfo
+		if opened, err = f.root.Stat("."); err == nil && os.SameFile(now, opened) {
+			return nil
+		}
+	}
+	return &Error{Code: CodeNotFound, Type: "working_folder_gone", Message: "the working folder was removed or replaced", Fix: "restart the harness in a folder that exists", Err: err}
+}
+
 // relative is a path of a request as a path inside the folder.
 func (f *folder) relative(path string) (string, error) {
-	if path == "" {
-		return "", invalid("path is empty", "name a path inside the working folder, such as .")
-	}
-	if strings.ContainsRune(path, 0) {
-		return "", invalid("path holds a NUL byte", "name a path inside the working folder")
+	const fix = "name a path inside the working folder, such as ."
+	switch {
+	case path == "":
+		return "", invalid("path is empty", fix)
+	case strings.ContainsRune(path, 0):
+		return "", invalid("path holds a NUL byte", fix)
 	}
 	if filepath.IsAbs(path) {
-		rel, err := filepath.Rel(f.path, filepath.Clean(path))
-		if err != nil {
-			return "", f.outside(path)
+		clean := filepath.Clean(path)
+		for _, base := range []string{f.path, f.given} {
+			if rel, err := filepath.Rel(base, clean); err == nil && filepath.IsLocal(rel) {
+				return rel, nil
+			}
 		}
-		path = rel
+		return "", f.outside(clean)
 	}
-	path = filepath.Clean(path)
-	if !filepath.IsLocal(path) {
-		return "", f.outside(path)
+	if clean := filepath.Clean(path); filepath.IsLocal(clean) {
+		return clean, nil
 	}
-	return path, nil
+	return "", f.outside(path)
 }
 
-// guard refuses what resolves into a protected folder.
-func (f *folder) guard(rel string) error {
+// resolve is a path without links, inside the folder and not protected.
+func (f *folder) resolve(rel string) (string, error) {
 	real, err := filepath.EvalSymlinks(filepath.Join(f.path, rel))
 	if err != nil {
-		return nil // opening it gives the better error
-	}
-	for _, p := range f.protected {
-		if real == p || strings.HasPrefix(real, p+string(filepath.Separator)) {
-			return &Error{Code: CodeOutside, Type: "protected", Message: fmt.Sprintf("%s belongs to the harness and cannot be read", rel)}
+		// The root knows links that lead out also where nothing is.
+		if _, serr := f.root.Stat(rel); serr != nil {
+			err = serr
 		}
+		return "", f.failure(rel, err)
 	}
-	return nil
+	inner, err := filepath.Rel(f.path, real)
+	if err != nil || !filepath.IsLocal(inner) {
+		return "", f.outside(rel)
+	}
+	if f.guard(real) {
+		return "", &Error{Code: CodeOutside, Type: "protected", Message: clip(rel) + " belongs to the harness and cannot be read"}
+	}
+	return inner, nil
 }
 
-// open opens a path of a request.
-func (f *folder) open(path string) (*os.File, fs.FileInfo, string, error) {
-	rel, err := f.relative(path)
-	if err != nil {
-		return nil, nil, "", err
+// guard reports whether a resolved path is in a protected folder. Folders are
+// compared by what they are, because a file system may know one by many names.
+func (f *folder) guard(real string) bool {
+	var folders []fs.FileInfo
+	for _, p := range f.protected {
+		if real == p || strings.HasPrefix(real, p+string(filepath.Separator)) {
+			return true
+		}
+		if info, err := os.Stat(p); err == nil {
+			folders = append(folders, info)
+		}
 	}
-	if err := f.guard(rel); err != nil {
-		return nil, nil, "", err
+	for {
+		if info, err := os.Stat(real); err == nil {
+			for _, p := range folders {
+				if os.SameFile(info, p) {
+					return true
+				}
+			}
+		}
+		parent := filepath.Dir(real)
+		if parent == real {
+			return false
+		}
+		real = parent
 	}
-	info, err := f.root.Stat(rel)
-	if err != nil {
-		return nil, nil, "", f.failure(rel, err)
-	}
-	if !info.Mode().IsRegular() && !info.IsDir() {
-		return nil, nil, "", &Error{Code: CodeKind, Type: "not_a_file", Message: rel + " is neither a file nor a folder"}
-	}
-	file, err := f.root.Open(rel)
-	if err != nil {
-		return nil, nil, "", f.failure(rel, err)
-	}
-	if info, err = file.Stat(); err != nil {
-		return nil, nil, "", errors.Join(f.failure(rel, err), file.Close())
-	}
-	return file, info, rel, nil
 }
 
 func (f *folder) outside(path string) *Error {
-	return &Error{Code: CodeOutside, Type: "outside_working_folder", Message: fmt.Sprintf("%s is outside the working folder", path), Fix: "name a path inside the working folder, such as ."}
+	return &Error{Code: CodeOutside, Type: "outside_working_folder", Message: clip(path) + " is outside the working folder", Fix: "name a path inside the working folder, such as ."}
 }
 
+// failure says what an error of the file system means.
 func (f *folder) failure(rel string, err error) *Error {
+	name := clip(rel)
+	var path *fs.PathError
+	var errno syscall.Errno
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &Error{Code: CodeNotFound, Type: "not_found", Message: rel + " does not exist", Fix: "list the folder with shell::fs::ls", Err: err}
+		return &Error{Code: CodeNotFound, Type: "not_found", Message: name + " does not exist", Fix: "list the folder with shell::fs::ls", Err: err}
 	case errors.Is(err, fs.ErrPermission):
-		return &Error{Code: CodeIO, Type: "permission", Message: rel + " may not be read", Err: err}
-	}
-	var pe *fs.PathError
-	if errors.As(err, &pe) && strings.Contains(pe.Err.Error(), "escapes") {
+		return &Error{Code: CodeIO, Type: "permission", Message: name + " may not be read", Err: err}
+	case errors.Is(err, syscall.ENOTDIR):
+		return &Error{Code: CodeNotFound, Type: "not_found", Message: name + " does not exist: a part of it is a file", Fix: "list the folder with shell::fs::ls", Err: err}
+	case errors.As(err, &path) && !errors.As(err, &errno) && !errors.Is(err, fs.ErrClosed):
+		// The one error of a root that is not the operating system's: the path
+		// leads out. It is not exported.
 		e := f.outside(rel)
 		e.Err = err
 		return e
 	}
-	return &Error{Code: CodeIO, Type: "io", Message: rel + " cannot be read", Err: err}
+	return &Error{Code: CodeIO, Type: "io", Message: name + " cannot be read", Err: err}
 }

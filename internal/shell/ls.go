@@ -2,6 +2,8 @@ package shell
 
 import (
 	"context"
+	"errors"
+	"io"
 	"io/fs"
 	"sort"
 
@@ -9,7 +11,11 @@ import (
 	"github.com/iii-aws/harness/engine/clock"
 )
 
-const maxEntries = 2000
+// maxEntries is how many entries a list has, lsBatch how many are read at once.
+const (
+	maxEntries = 2000
+	lsBatch    = 1000
+)
 
 type pathRequest struct {
 	Path string `json:"path"`
@@ -17,10 +23,12 @@ type pathRequest struct {
 
 // LsResponse is a folder, sorted by name.
 type LsResponse struct {
-	Path      string  `json:"path"`
-	Entries   []Entry `json:"entries"`
-	Total     int     `json:"total"`
-	Truncated bool    `json:"truncated"`
+	Path    string  `json:"path"`
+	Entries []Entry `json:"entries"`
+	// Total is how many entries the folder has. Truncated is true if Entries
+	// has only the first of them.
+	Total     int  `json:"total"`
+	Truncated bool `json:"truncated"`
 }
 
 // Entry is one file or folder.
@@ -28,10 +36,11 @@ type Entry struct {
 	Name  string `json:"name"`
 	Type  string `json:"type"` // file, dir, link, other
 	Size  int64  `json:"size"`
-	MTime int64  `json:"mtime"`
+	MTime int64  `json:"mtime"` // epoch milliseconds
 }
 
-// ls lists a folder; an absent path is the working folder itself.
+// ls lists a folder; an absent path is the working folder itself. Links are
+// listed as links, wherever they lead.
 func (s *Shell) ls(_ context.Context, _ *bus.Call, r pathRequest) (LsResponse, error) {
 	if r.Path == "" {
 		r.Path = "."
@@ -42,26 +51,43 @@ func (s *Shell) ls(_ context.Context, _ *bus.Call, r pathRequest) (LsResponse, e
 	}
 	defer file.Close()
 	if !info.IsDir() {
-		return LsResponse{}, &Error{Code: CodeKind, Type: "not_a_directory", Message: rel + " is a file", Fix: "read it with shell::fs::read"}
+		return LsResponse{}, &Error{Code: CodeKind, Type: "not_a_directory", Message: clip(rel) + " is a file", Fix: "read it with shell::fs::read"}
 	}
-	list, err := file.ReadDir(-1)
+	list, total, err := first(file)
 	if err != nil {
 		return LsResponse{}, s.folder.failure(rel, err)
 	}
-	sort.Slice(list, func(i, j int) bool { return list[i].Name() < list[j].Name() })
-	out := LsResponse{Path: rel, Entries: []Entry{}, Total: len(list)}
-	for _, d := range list {
-		if len(out.Entries) == maxEntries {
-			out.Truncated = true
-			break
-		}
-		e := Entry{Name: d.Name(), Type: kind(d.Type())}
-		if fi, err := d.Info(); err == nil { // gone between the two reads: name alone
-			e.Size, e.MTime = fi.Size(), clock.Millis(fi.ModTime())
-		}
-		out.Entries = append(out.Entries, e)
+	out := LsResponse{Path: rel, Entries: make([]Entry, len(list)), Total: total, Truncated: total > len(list)}
+	for i, d := range list {
+		out.Entries[i] = entry(d)
 	}
 	return out, nil
+}
+
+// first is the first entries by name, and how many there are. No more than a
+// few thousand are held, however many there are.
+func first(dir fs.ReadDirFile) (list []fs.DirEntry, total int, err error) {
+	for {
+		batch, err := dir.ReadDir(lsBatch)
+		total += len(batch)
+		list = append(list, batch...)
+		sort.Slice(list, func(i, j int) bool { return list[i].Name() < list[j].Name() })
+		list = list[:min(len(list), maxEntries)]
+		if errors.Is(err, io.EOF) {
+			return list, total, nil
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+}
+
+func entry(d fs.DirEntry) Entry {
+	e := Entry{Name: d.Name(), Type: kind(d.Type())}
+	if info, err := d.Info(); err == nil { // gone between the two reads: name alone
+		e.Size, e.MTime = info.Size(), clock.Millis(info.ModTime())
+	}
+	return e
 }
 
 func kind(m fs.FileMode) string {

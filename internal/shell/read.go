@@ -11,14 +11,20 @@ import (
 	"github.com/iii-aws/harness/engine/clock"
 )
 
-const readChunk = 64 << 10
+// A file flows in messages of readChunk bytes; readAhead of them wait for the
+// reader.
+const (
+	readChunk = 64 << 10
+	readAhead = 8
+)
 
 // ReadResponse points at the bytes of a file.
 type ReadResponse struct {
 	Content channel.Ref `json:"content"`
-	Size    int64       `json:"size"`
-	Mode    string      `json:"mode,omitempty"`
-	MTime   int64       `json:"mtime,omitempty"`
+	// Size is that of the file when it was opened.
+	Size  int64  `json:"size"`
+	Mode  string `json:"mode,omitempty"`
+	MTime int64  `json:"mtime,omitempty"` // epoch milliseconds
 }
 
 // read opens a file; its bytes flow through the channel as the reader takes
@@ -27,38 +33,46 @@ func (s *Shell) read(ctx context.Context, _ *bus.Call, r pathRequest) (ReadRespo
 	if r.Path == "" {
 		return ReadResponse{}, bus.Missing("path")
 	}
-	file, info, rel, err := s.folder.open(r.Path)
-	if err != nil {
+	if err := s.begin(); err != nil {
 		return ReadResponse{}, err
 	}
-	if info.IsDir() {
-		return ReadResponse{}, errors.Join(&Error{Code: CodeKind, Type: "is_a_directory", Message: rel + " is a folder", Fix: "list it with shell::fs::ls"}, file.Close())
-	}
-	wref, rref, err := s.deps.Channels.Create(ctx, 0)
+	file, info, rel, err := s.folder.open(r.Path)
 	if err != nil {
-		return ReadResponse{}, errors.Join(err, file.Close())
+		s.wg.Done()
+		return ReadResponse{}, err
 	}
-	w, err := s.deps.Channels.OpenWriter(wref)
+	ref, w, err := s.channel(ctx, rel, info.IsDir())
 	if err != nil {
-		return ReadResponse{}, errors.Join(err, file.Close())
+		s.wg.Done()
+		s.shut(rel, file)
+		return ReadResponse{}, err
 	}
-	s.wg.Add(1)
 	go func() {
 		defer s.wg.Done()
 		s.pump(rel, file, w)
 	}()
-	return ReadResponse{Content: rref, Size: info.Size(), Mode: info.Mode().String(), MTime: clock.Millis(info.ModTime())}, nil
+	return ReadResponse{Content: ref, Size: info.Size(), Mode: info.Mode().String(), MTime: clock.Millis(info.ModTime())}, nil
 }
 
+// channel makes the channel that a file flows through.
+func (s *Shell) channel(ctx context.Context, rel string, dir bool) (channel.Ref, channel.Writer, error) {
+	if dir {
+		return channel.Ref{}, nil, &Error{Code: CodeKind, Type: "is_a_directory", Message: clip(rel) + " is a folder", Fix: "list it with shell::fs::ls"}
+	}
+	wref, rref, err := s.deps.Channels.Create(ctx, readAhead)
+	if err != nil {
+		return channel.Ref{}, nil, err
+	}
+	w, err := s.deps.Channels.OpenWriter(wref)
+	return rref, w, err
+}
+
+// pump writes a file into its channel.
 func (s *Shell) pump(rel string, file *os.File, w channel.Writer) {
-	defer file.Close()
-	defer func() {
-		if err := w.Close(); err != nil {
-			s.deps.Logger.Warn("channel not closed", "path", rel, "error", err)
-		}
-	}()
+	defer s.shut(rel, file)
+	defer s.shut(rel, w)
 	for {
-		buf := make([]byte, readChunk)
+		buf := make([]byte, readChunk) // the reader keeps it
 		n, err := file.Read(buf)
 		if n > 0 {
 			if werr := w.Write(s.ctx, channel.Message{Data: buf[:n], Binary: true}); werr != nil {
@@ -69,8 +83,15 @@ func (s *Shell) pump(rel string, file *os.File, w channel.Writer) {
 			return
 		}
 		if err != nil {
-			s.deps.Logger.Warn("file read failed", "path", rel, "error", err)
+			s.deps.Logger.Warn("file not read to its end", "path", rel, "error", err)
 			return
 		}
+	}
+}
+
+// shut closes what belongs to a file or command.
+func (s *Shell) shut(of string, c io.Closer) {
+	if err := c.Close(); err != nil {
+		s.deps.Logger.Warn("not closed", "of", of, "error", err)
 	}
 }

@@ -3,7 +3,6 @@ package shell
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"regexp"
 	"strings"
@@ -20,7 +19,7 @@ import (
 type Deps struct {
 	// Root is the working folder.
 	Root string
-	// Protected folders are refused even inside Root.
+	// Protected folders are refused even inside Root. They need not exist yet.
 	Protected []string
 	Channels  channel.Broker
 	// Blobs keeps long outputs; nil cuts them.
@@ -38,32 +37,27 @@ type Deps struct {
 	Config json.RawMessage
 }
 
-type config struct {
-	Root      string   `json:"root"`
-	Deny      []string `json:"deny"`
-	TimeoutMS int64    `json:"timeout_ms"`
-}
-
-// Shell is the worker.
+// Shell is the worker. It is safe for concurrent use.
 type Shell struct {
 	deps   Deps
 	folder *folder
+	allow  []string
 	deny   []*regexp.Regexp
 	secret map[string]bool
 	ctx    context.Context
 	stop   context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
 	wg     sync.WaitGroup
 }
 
-// New opens the working folder. Close it when done.
+// New opens the working folder. Close it when done. Errors: *bus.InvalidError
+// for the config.
 func New(deps Deps) (*Shell, error) {
-	var c config
-	if len(deps.Config) > 0 {
-		dec := json.NewDecoder(strings.NewReader(string(deps.Config)))
-		dec.DisallowUnknownFields()
-		if err := dec.Decode(&c); err != nil {
-			return nil, &bus.InvalidError{Field: "workers.shell.config", Allowed: "root (a folder), deny (a list of regular expressions), timeout_ms (a number)", Err: err}
-		}
+	c, err := readConfig(deps.Config)
+	if err != nil {
+		return nil, err
 	}
 	if c.Root != "" {
 		deps.Root = c.Root
@@ -74,30 +68,40 @@ func New(deps Deps) (*Shell, error) {
 	if c.TimeoutMS > 0 {
 		deps.MaxTimeout = min(deps.MaxTimeout, time.Duration(c.TimeoutMS)*time.Millisecond)
 	}
-	s := &Shell{deps: deps, secret: map[string]bool{}}
-	for i, d := range c.Deny {
-		re, err := regexp.Compile(d)
-		if err != nil {
-			return nil, &bus.InvalidError{Field: fmt.Sprintf("workers.shell.config.deny[%d]", i), Allowed: "a regular expression (RE2)", Err: err}
-		}
-		s.deny = append(s.deny, re)
-	}
+	s := &Shell{deps: deps, allow: c.Allow, deny: c.deny, secret: map[string]bool{}}
 	for _, n := range deps.SecretEnv {
 		s.secret[strings.ToUpper(n)] = true
 	}
-	var err error
 	if s.folder, err = openFolder(deps.Root, deps.Protected); err != nil {
 		return nil, err
+	}
+	if s.folder.guard(s.folder.path) {
+		deps.Logger.Warn("the working folder belongs to the harness's data: no file of it will be read", "folder", s.folder.path)
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s, nil
 }
 
-// Close ends open reads and waits for them.
+// Close ends commands and reads that are under way, waits for them and refuses
+// new ones.
 func (s *Shell) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
 	s.stop()
 	s.wg.Wait()
 	return s.folder.root.Close()
+}
+
+// begin counts work that Close waits for; end it with s.wg.Done.
+func (s *Shell) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return stopped("the shell is being shut down", context.Canceled)
+	}
+	s.wg.Add(1)
+	return nil
 }
 
 // Endpoints is the functions of the worker.

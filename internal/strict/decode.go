@@ -2,25 +2,18 @@ package strict
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"reflect"
-	"sort"
+	"strconv"
 	"strings"
-	"time"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 )
 
 const maxFile = 1 << 20
-
-var (
-	durationType = reflect.TypeFor[time.Duration]()
-	rawType      = reflect.TypeFor[json.RawMessage]()
-	nodeType     = reflect.TypeFor[yaml.Node]()
-)
 
 // NodeDecoder is implemented by types with a shape of their own, such as "a
 // name or a mapping".
@@ -32,22 +25,25 @@ type NodeDecoder interface {
 type Decoder struct{ file string }
 
 // Decode reads one YAML document into v, a pointer to a struct. An empty
-// document leaves v as it is.
+// document leaves v as it is. Errors: *Error.
 func Decode(file string, data []byte, v any) error {
 	d := &Decoder{file: file}
 	if len(data) > maxFile {
 		return &Error{File: file, Problem: fmt.Sprintf("has %d bytes", len(data)), Allowed: "at most 1 MiB"}
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var doc yaml.Node
+	var doc, second yaml.Node
 	if err := dec.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		return d.syntax(err)
 	}
-	if err := dec.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
-		return &Error{File: file, Problem: "holds more than one document", Allowed: "one document", Err: err}
+	switch err := dec.Decode(&second); {
+	case err == nil:
+		return &Error{File: file, Line: second.Line, Problem: "holds more than one document", Allowed: "one document"}
+	case !errors.Is(err, io.EOF):
+		return d.syntax(err)
 	}
 	return d.Value(doc.Content[0], reflect.ValueOf(v).Elem(), "")
 }
@@ -72,10 +68,10 @@ func (d *Decoder) Into(n *yaml.Node, v any, path string) error {
 	return d.Value(n, reflect.ValueOf(v).Elem(), path)
 }
 
-// Value fills v from a node.
+// Value fills v from a node and lets it check itself.
 func (d *Decoder) Value(n *yaml.Node, v reflect.Value, path string) error {
-	if n.Kind == yaml.AliasNode || n.Anchor != "" {
-		return d.Fail(n, path, "uses an anchor or alias", "plain values")
+	if err := d.plain(n, path); err != nil {
+		return err
 	}
 	if err := d.fill(n, v, path); err != nil {
 		return err
@@ -90,85 +86,15 @@ func (d *Decoder) Value(n *yaml.Node, v reflect.Value, path string) error {
 	return nil
 }
 
-func (d *Decoder) fill(n *yaml.Node, v reflect.Value, path string) error {
-	if v.CanAddr() {
-		if nd, ok := v.Addr().Interface().(NodeDecoder); ok {
-			return nd.DecodeNode(d, n, path)
-		}
+// plain refuses what makes a line mean what another line says.
+func (d *Decoder) plain(n *yaml.Node, path string) error {
+	if n.Kind == yaml.AliasNode || n.Anchor != "" {
+		return d.Fail(n, path, "uses an anchor or alias", "plain values")
 	}
-	switch {
-	case v.Type() == nodeType:
-		v.Set(reflect.ValueOf(*n))
-		return nil
-	case v.Type() == rawType:
-		return d.raw(n, v, path)
-	case v.Type() == durationType:
-		return d.duration(n, v, path)
-	}
-	switch v.Kind() {
-	case reflect.Pointer:
-		if n.Tag == "!!null" {
-			return nil
-		}
-		p := reflect.New(v.Type().Elem())
-		if err := d.Value(n, p.Elem(), path); err != nil {
-			return err
-		}
-		v.Set(p)
-		return nil
-	case reflect.Struct:
-		return d.structure(n, v, path)
-	case reflect.Map:
-		return d.mapping(n, v, path)
-	case reflect.Slice:
-		return d.sequence(n, v, path)
-	default:
-		return d.scalar(n, v, path)
-	}
+	return nil
 }
 
-func (d *Decoder) structure(n *yaml.Node, v reflect.Value, path string) error {
-	if n.Tag == "!!null" {
-		return nil
-	}
-	fields := map[string]int{}
-	var names []string
-	t := v.Type()
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
-		if name == "" || name == "-" {
-			continue
-		}
-		fields[name] = i
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return d.pairs(n, path, func(key, value *yaml.Node, p string) error {
-		i, ok := fields[key.Value]
-		if !ok {
-			return d.Fail(key, p, "unknown key", strings.Join(names, ", "))
-		}
-		return d.Value(value, v.Field(i), p)
-	})
-}
-
-func (d *Decoder) mapping(n *yaml.Node, v reflect.Value, path string) error {
-	if n.Tag == "!!null" {
-		return nil
-	}
-	m := reflect.MakeMap(v.Type())
-	err := d.pairs(n, path, func(key, value *yaml.Node, p string) error {
-		e := reflect.New(v.Type().Elem()).Elem()
-		if err := d.Value(value, e, p); err != nil {
-			return err
-		}
-		m.SetMapIndex(reflect.ValueOf(key.Value).Convert(v.Type().Key()), e)
-		return nil
-	})
-	v.Set(m)
-	return err
-}
-
+// pairs calls each with the entries of a mapping.
 func (d *Decoder) pairs(n *yaml.Node, path string, each func(key, value *yaml.Node, path string) error) error {
 	if n.Kind != yaml.MappingNode {
 		return d.Fail(n, path, "is "+kind(n), "a mapping")
@@ -176,14 +102,11 @@ func (d *Decoder) pairs(n *yaml.Node, path string, each func(key, value *yaml.No
 	seen := map[string]bool{}
 	for i := 0; i < len(n.Content); i += 2 {
 		key := n.Content[i]
-		p := key.Value
-		if path != "" {
-			p = path + "." + key.Value
-		}
-		switch {
-		case key.Kind != yaml.ScalarNode || key.Tag == "!!merge":
+		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" || key.Anchor != "" {
 			return d.Fail(key, path, "has a key that is no plain text", "plain keys")
-		case seen[key.Value]:
+		}
+		p := below(path, key.Value)
+		if seen[key.Value] {
 			return d.Fail(key, p, "is given twice", "each key once")
 		}
 		seen[key.Value] = true
@@ -194,62 +117,18 @@ func (d *Decoder) pairs(n *yaml.Node, path string, each func(key, value *yaml.No
 	return nil
 }
 
-func (d *Decoder) sequence(n *yaml.Node, v reflect.Value, path string) error {
-	if n.Tag == "!!null" {
-		return nil
+// below is the path of a key. Odd keys are quoted, so that an error is a line.
+func below(path, key string) string {
+	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
+		key = clipped(key)
 	}
-	if n.Kind != yaml.SequenceNode {
-		return d.Fail(n, path, "is "+kind(n), "a list")
+	if path == "" {
+		return key
 	}
-	s := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
-	for i, c := range n.Content {
-		if err := d.Value(c, s.Index(i), fmt.Sprintf("%s[%d]", path, i)); err != nil {
-			return err
-		}
-	}
-	v.Set(s)
-	return nil
+	return path + "." + key
 }
 
-func (d *Decoder) scalar(n *yaml.Node, v reflect.Value, path string) error {
-	allowed := map[reflect.Kind]string{
-		reflect.String: "a text", reflect.Bool: "true or false",
-		reflect.Int: "a whole number", reflect.Int64: "a whole number", reflect.Float64: "a number",
-	}[v.Kind()]
-	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		return d.Fail(n, path, "is "+kind(n), allowed)
-	}
-	if v.Kind() == reflect.String && n.Tag != "!!str" {
-		return d.Fail(n, path, "is "+kind(n), "a text (put it in quotes)")
-	}
-	if err := n.Decode(v.Addr().Interface()); err != nil {
-		return d.Fail(n, path, fmt.Sprintf("is %q", n.Value), allowed)
-	}
-	return nil
-}
-
-func (d *Decoder) duration(n *yaml.Node, v reflect.Value, path string) error {
-	x, err := time.ParseDuration(n.Value)
-	if err != nil || n.Kind != yaml.ScalarNode || x < 0 {
-		return d.Fail(n, path, fmt.Sprintf("is %q", n.Value), "a duration such as 30s, 5m or 2h")
-	}
-	v.SetInt(int64(x))
-	return nil
-}
-
-func (d *Decoder) raw(n *yaml.Node, v reflect.Value, path string) error {
-	var x any
-	if err := n.Decode(&x); err != nil {
-		return d.Fail(n, path, "cannot be read: "+err.Error(), "plain values")
-	}
-	b, err := json.Marshal(x)
-	if err != nil {
-		return d.Fail(n, path, "cannot be written as JSON", "text, numbers, lists and mappings with text keys")
-	}
-	v.SetBytes(b)
-	return nil
-}
-
+// kind says what a node is.
 func kind(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
@@ -259,6 +138,15 @@ func kind(n *yaml.Node) string {
 	case n.Tag == "!!null":
 		return "empty"
 	default:
-		return fmt.Sprintf("%q", n.Value)
+		return clipped(n.Value)
 	}
+}
+
+// clipped is a value in quotes, cut where it is long.
+func clipped(s string) string {
+	const most = 80
+	if r := []rune(s); len(r) > most {
+		s = string(r[:most]) + "…"
+	}
+	return strconv.Quote(s)
 }

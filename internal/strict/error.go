@@ -1,6 +1,9 @@
 package strict
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Error is one mistake in a file.
 type Error struct {
@@ -16,7 +19,7 @@ type Error struct {
 	Err     error
 }
 
-// Error is one line: file:line: field: problem (allowed: ...).
+// Error is one line: "file:line: field: problem; allowed: what is".
 func (e *Error) Error() string {
 	s := e.File
 	if e.Line > 0 {
@@ -29,14 +32,20 @@ func (e *Error) Error() string {
 	if e.Allowed != "" {
 		s += "; allowed: " + e.Allowed
 	}
-	return s
+	return oneLine.Replace(s)
 }
+
+// oneLine keeps an error a line, whatever it quotes.
+var oneLine = strings.NewReplacer("\n", `\n`, "\r", `\r`)
 
 // Unwrap is the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // ErrorCode is invalid_config.
 func (e *Error) ErrorCode() string { return "invalid_config" }
+
+// Retryable is false: a person has to correct the file.
+func (e *Error) Retryable() bool { return false }
 
 // Checker is implemented by values that check themselves. Problem and allowed
 // are both empty if the value is good.

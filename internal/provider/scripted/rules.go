@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"strings"
 	"time"
 
-	"github.com/iii-aws/harness/internal/agent"
+	"go.yaml.in/yaml/v3"
+
 	"github.com/iii-aws/harness/internal/strict"
 )
+
+// maxRules is the size of a rules file, in bytes.
+const maxRules = 64 << 10
 
 //go:embed rules.yaml
 var builtin []byte
@@ -22,19 +25,64 @@ type Rules struct {
 	Rules []Rule        `yaml:"rules"`
 }
 
-// Rule is one rule.
+// Rule is one rule. Its texts are templates.
 type Rule struct {
-	When  string `yaml:"when"`
-	Calls []Call `yaml:"calls"`
+	When  Pattern `yaml:"when"`
+	Calls []Call  `yaml:"calls"`
 	// Then is further rounds of calls, each after the results of the one
 	// before.
-	Then  [][]Call       `yaml:"then"`
-	Say   string         `yaml:"say"`
-	Think string         `yaml:"think"`
+	Then [][]Call `yaml:"then"`
+	// Say is the answer; empty quotes each result behind its function.
+	Say   string `yaml:"say"`
+	Think string `yaml:"think"`
+	// Delay replaces that of the file; of several rules the last one counts.
 	Delay *time.Duration `yaml:"delay"`
 	Fail  *Fail          `yaml:"fail"`
+}
 
-	re *regexp.Regexp
+// DecodeNode reads a rule, which has a pattern at least.
+func (r *Rule) DecodeNode(d *strict.Decoder, n *yaml.Node, path string) error {
+	type plain Rule
+	if err := d.Into(n, (*plain)(r), path); err != nil {
+		return err
+	}
+	if r.When.re == nil {
+		return d.Fail(n, path+".when", "is missing", "a regular expression (RE2)")
+	}
+	return nil
+}
+
+// round is the calls of a round, none after the last.
+func (r *Rule) round(i int) []Call {
+	switch {
+	case i == 0:
+		return r.Calls
+	case i <= len(r.Then):
+		return r.Then[i-1]
+	default:
+		return nil
+	}
+}
+
+// Pattern is a regular expression over the prompt.
+type Pattern struct{ re *regexp.Regexp }
+
+// DecodeNode reads a pattern.
+func (p *Pattern) DecodeNode(d *strict.Decoder, n *yaml.Node, path string) error {
+	var text string
+	if err := d.Into(n, &text, path); err != nil {
+		return err
+	}
+	re, err := regexp.Compile(text)
+	if err != nil || text == "" {
+		problem := fmt.Sprintf("is %q", text)
+		if err != nil {
+			problem += ": " + err.Error()
+		}
+		return d.Fail(n, path, problem, "a regular expression (RE2)")
+	}
+	p.re = re
+	return nil
 }
 
 // Call is a call that the model makes.
@@ -43,33 +91,19 @@ type Call struct {
 	Payload  json.RawMessage `yaml:"payload"`
 	// Arguments replaces the whole argument text, however broken.
 	Arguments *string `yaml:"arguments"`
-	// ID is the provider's call id; empty makes one.
+	// ID is the provider's call id; without it one is made.
 	ID *string `yaml:"id"`
 	// Tool is the name of the block; empty is agent_trigger.
 	Tool string `yaml:"tool"`
 }
 
-// Fail says how a model call goes wrong.
-type Fail struct {
-	Kind         string `yaml:"kind"`
-	Message      string `yaml:"message"`
-	After        int    `yaml:"after"`
-	Times        int    `yaml:"times"`
-	RetryAfterMS int64  `yaml:"retry_after_ms"`
+// Check tells what is wrong.
+func (c *Call) Check() (problem, allowed string) {
+	if c.Function == "" && c.Arguments == nil {
+		return "is a call of nothing", "function or arguments"
+	}
+	return "", ""
 }
-
-// The kinds of a failure beside the error kinds of a real provider.
-const (
-	failCut       = "cut"       // the stream closes without a terminal event
-	failSilence   = "silence"   // nothing more comes until the call is given up
-	failGarbage   = "garbage"   // a message that is no event, then goes on
-	failLength    = "length"    // stop_reason length
-	failRefused   = "refused"   // an invocation error before the first event
-	failDuplicate = "duplicate" // the terminal event comes twice
-)
-
-var failKinds = []string{string(agent.ErrRateLimited), string(agent.ErrTransient), string(agent.ErrPermanent),
-	string(agent.ErrAuthExpired), string(agent.ErrContextOverflow), failCut, failSilence, failGarbage, failLength, failRefused, failDuplicate}
 
 // Builtin is the rules that serve without a file.
 func Builtin() Rules {
@@ -80,42 +114,14 @@ func Builtin() Rules {
 	return r
 }
 
-// ParseRules reads and checks a rules file.
+// ParseRules reads and checks a rules file. Errors: *strict.Error.
 func ParseRules(file string, data []byte) (Rules, error) {
-	var r Rules
-	if len(data) > 64<<10 {
-		return r, &strict.Error{File: file, Problem: fmt.Sprintf("has %d bytes", len(data)), Allowed: "at most 65536"}
+	if len(data) > maxRules {
+		return Rules{}, &strict.Error{File: file, Problem: fmt.Sprintf("has %d bytes", len(data)), Allowed: fmt.Sprintf("at most %d", maxRules)}
 	}
+	var r Rules
 	if err := strict.Decode(file, data, &r); err != nil {
 		return Rules{}, err
 	}
-	for i := range r.Rules {
-		rule := &r.Rules[i]
-		field := func(name string) string { return fmt.Sprintf("rules[%d].%s", i, name) }
-		re, err := regexp.Compile(rule.When)
-		if err != nil || rule.When == "" {
-			return Rules{}, &strict.Error{File: file, Field: field("when"), Problem: fmt.Sprintf("is %q", rule.When), Allowed: "a regular expression (RE2)", Err: err}
-		}
-		rule.re = re
-		if f := rule.Fail; f != nil && !strings.HasPrefix(f.Kind, "$") && !known(f.Kind) {
-			return Rules{}, &strict.Error{File: file, Field: field("fail.kind"), Problem: fmt.Sprintf("is %q", f.Kind), Allowed: strings.Join(failKinds, ", ")}
-		}
-		for _, round := range append([][]Call{rule.Calls}, rule.Then...) {
-			for _, c := range round {
-				if c.Function == "" && c.Arguments == nil {
-					return Rules{}, &strict.Error{File: file, Field: field("calls"), Problem: "has a call without a function", Allowed: "function or arguments"}
-				}
-			}
-		}
-	}
 	return r, nil
-}
-
-func known(kind string) bool {
-	for _, k := range failKinds {
-		if k == kind {
-			return true
-		}
-	}
-	return false
 }

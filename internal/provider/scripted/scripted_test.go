@@ -5,10 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
-	"os"
-	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -22,120 +19,6 @@ import (
 	"github.com/iii-aws/harness/internal/provider"
 	"github.com/iii-aws/harness/internal/strict"
 )
-
-// rig runs the provider over a real channel.
-type rig struct {
-	t        *testing.T
-	provider *Provider
-	channels *channel.Local
-	clock    *clock.Fake
-}
-
-func newRig(t *testing.T, rules string) *rig {
-	t.Helper()
-	c := clock.NewFake(time.UnixMilli(1_780_000_000_000))
-	r := &rig{t: t, clock: c, channels: channel.NewLocal(c, clock.Sequence(1))}
-	d := Deps{Channels: r.channels, Clock: c, Logger: slog.New(slog.DiscardHandler)}
-	if rules != "" {
-		parsed, err := ParseRules("test.yaml", []byte(rules))
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.Rules = &parsed
-	}
-	var err error
-	if r.provider, err = New(d); err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-func request(messages ...agent.Message) provider.Request {
-	return provider.Request{Model: Model, Messages: messages}
-}
-
-func result(call, function, text string, isError bool) agent.Message {
-	return agent.Message{Role: agent.RoleFunctionResult, FunctionCallID: call, FunctionID: function, Content: []agent.Block{agent.Text(text)}, IsError: isError}
-}
-
-func called() agent.Message { return agent.EmptyAssistant(Name, Model, 1) }
-
-// stream calls the stream function and gives its events, as they came.
-func (r *rig) stream(ctx context.Context, req provider.Request) (events []agent.LLMEvent, raw []string, err error) {
-	r.t.Helper()
-	w, rd, err := r.channels.Create(r.t.Context(), 1024)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	req.WriterRef = &w
-	reader, err := r.channels.OpenReader(rd)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	data, err := bus.Encode(req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() {
-		out, err := r.provider.Endpoints()["provider::scripted::stream"].Handle(ctx, &bus.Call{Data: data})
-		if err == nil && string(out) != `{"ok":true}` {
-			err = fmt.Errorf("answer %s", out)
-		}
-		done <- err
-	}()
-	for {
-		m, rerr := reader.Read(r.t.Context())
-		if errors.Is(rerr, io.EOF) {
-			break
-		}
-		if rerr != nil {
-			r.t.Fatal(rerr)
-		}
-		var e agent.LLMEvent
-		if err := json.Unmarshal(m.Data, &e); err != nil {
-			r.t.Fatal(err)
-		}
-		events, raw = append(events, e), append(raw, string(m.Data))
-	}
-	return events, raw, <-done
-}
-
-// final is the message that the stream ended with.
-func (r *rig) final(req provider.Request) agent.Message {
-	r.t.Helper()
-	events, _, err := r.stream(r.t.Context(), req)
-	if err != nil || len(events) == 0 {
-		r.t.Fatalf("%d events, %v", len(events), err)
-	}
-	last := events[len(events)-1]
-	switch {
-	case last.Type == agent.LLMDone && last.Message != nil:
-		return *last.Message
-	case last.Type == agent.LLMError && last.Err != nil:
-		return *last.Err
-	}
-	r.t.Fatalf("the stream ended with %+v", last)
-	return agent.Message{}
-}
-
-const quick = `
-rules:
-  - when: '\btime\b'
-    calls: [{function: "demo::time", payload: {zone: "UTC"}}]
-    say: "It is {result}."
-  - when: 'files'
-    calls: [{function: "shell::fs::ls", payload: {path: "."}}]
-  - when: '^run (.+)$'
-    calls: [{function: "shell::exec", payload: {command: "$1", deep: [{x: "$1"}], n: 7}}]
-    then: [[{function: "demo::time"}], [{function: "a::b"}, {function: "c::d"}]]
-  - when: '^think (.+)$'
-    think: "about $1"
-    say: "$1, thought"
-  - when: '^slow$'
-    delay: 100ms
-    say: "one two three"
-`
 
 func TestSameInputSameEvents(t *testing.T) {
 	t.Parallel()
@@ -274,7 +157,7 @@ func TestFailures(t *testing.T) {
 			t.Errorf("%s: %+v, %v", kind, last, err)
 		}
 	}
-	for kind, check := range map[string]func([]agent.LLMEvent, error) bool{
+	for kind, check := range map[Kind]func([]agent.LLMEvent, error) bool{
 		failCut:    func(e []agent.LLMEvent, err error) bool { return err == nil && e[len(e)-1].Type == agent.LLMTextDelta },
 		failLength: func(e []agent.LLMEvent, err error) bool { return e[len(e)-1].Message.StopReason == agent.StopLength },
 		failGarbage: func(e []agent.LLMEvent, err error) bool {
@@ -300,15 +183,6 @@ func TestFailures(t *testing.T) {
 			t.Error("silence ended well")
 		}
 	}
-}
-
-func has(events []agent.LLMEvent, kind string) bool {
-	for _, e := range events {
-		if e.Type == kind {
-			return true
-		}
-	}
-	return false
 }
 
 func TestFailsSoOften(t *testing.T) {
@@ -409,41 +283,6 @@ func TestBuiltinRules(t *testing.T) {
 	}
 }
 
-func TestBadRules(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"rules: [{say: x}]": "rules[0].when", "rules: [{when: '('}]": "rules[0].when", "rules: [{when: x, fail: {kind: bad}}]": "rules[0].fail.kind",
-		"rules: [{when: x, calls: [{payload: {}}]}]": "rules[0].calls", "rules: [{when: x, sya: y}]": "rules[0].sya", "rules: 7": "rules",
-		strings.Repeat("# comment\n", 7000): "at most 65536",
-	} {
-		_, err := ParseRules("r.yaml", []byte(text))
-		var e *strict.Error
-		if !errors.As(err, &e) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.40s: error %v, want %q", text, err, want)
-		}
-	}
-}
-
-func TestConfig(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "r.yaml")
-	if err := os.WriteFile(file, []byte("rules: [{when: x, say: mine}]"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	d := Deps{Config: json.RawMessage(fmt.Sprintf(`{"rules":%q}`, file))}
-	if p, err := New(d); err != nil || len(p.rules.Rules) != 1 {
-		t.Errorf("error %v", err)
-	}
-	for _, bad := range []string{`{}`, `{"rule":"x"}`, `7`, `{"rules":"/does/not/exist"}`} {
-		if _, err := New(Deps{Config: json.RawMessage(bad)}); err == nil {
-			t.Errorf("%s was accepted", bad)
-		}
-	}
-	if p, err := New(Deps{}); err != nil || len(p.rules.Rules) == 0 {
-		t.Errorf("error %v", err)
-	}
-}
-
 func TestPiecesNeverCutARune(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{"", "a", " a  b ", strings.Repeat("é", 100), strings.Repeat("👨‍👩‍👧", 50), strings.Repeat("x", 500) + " y"} {
@@ -459,20 +298,55 @@ func TestPiecesNeverCutARune(t *testing.T) {
 	}
 }
 
+// FuzzRules reads a rules file and talks by it, twice.
 func FuzzRules(f *testing.F) {
 	f.Add(string(builtin), "what time is it")
 	f.Add(quick, "run $1 {result}")
-	f.Fuzz(func(t *testing.T, text, prompt string) {
-		r, err := ParseRules("r.yaml", []byte(text))
+	f.Add(twoRounds, "echo A B {result}")
+	f.Add("rules: [{when: '(?P<n>.)(.)?', say: '${n}$2$$', fail: {kind: '$1', after: 1}, calls: [{arguments: '$1', id: '', tool: '$'}]}]", "cut")
+	f.Add("rules: [{when: '^', fail: {kind: garbage, times: 1}, then: [[], [{function: '$0'}]]}]", "\xff")
+	f.Fuzz(func(t *testing.T, file, prompt string) {
+		rules, err := ParseRules("r.yaml", []byte(file))
 		if err != nil {
+			var e *strict.Error
+			if !errors.As(err, &e) {
+				t.Fatalf("error %T: %v", err, err)
+			}
 			return
 		}
-		p := r.decide([]agent.Message{agent.User(prompt, 1)})
-		for _, c := range p.calls {
-			_ = c.arguments()
+		rules.Delay = 0
+		for i := range rules.Rules {
+			rules.Rules[i].Delay = nil
+			if f := rules.Rules[i].Fail; f != nil && f.Kind == failSilence {
+				f.Kind = failCut
+			}
 		}
-		if strings.Join(pieces(p.text), "") != p.text {
-			t.Fatalf("pieces of %q", p.text)
+		p, err := New(Deps{Rules: &rules, Clock: clock.NewFake(time.Unix(0, 0))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages := []agent.Message{agent.User(prompt, 1)}
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // for a silence that $1 asked for
+			acc := agent.NewAccumulator(Name, Model, 0)
+			err := p.stream(ctx, request(messages...), func(e agent.LLMEvent) error {
+				acc.Apply(e)
+				_, err := bus.Encode(e)
+				return err
+			})
+			cancel()
+			var refused *bus.Error
+			if err != nil && !errors.As(err, &refused) && !errors.Is(err, provider.ErrNoFinal) && !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+			m := acc.Message()
+			messages = append(messages, m)
+			for i, c := range m.Calls() {
+				messages = append(messages, result(c.ID, c.FunctionID, prompt, i%2 == 0))
+			}
+		}
+		if a, b := rules.decide(messages), rules.decide(messages); !reflect.DeepEqual(a, b) {
+			t.Fatalf("the same conversation gave %+v, then %+v", a, b)
 		}
 	})
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
+	"github.com/iii-aws/harness/engine/clock"
 	"github.com/iii-aws/harness/internal/agent"
 	"github.com/iii-aws/harness/internal/provider"
 )
@@ -15,14 +17,15 @@ var errStopped = errors.New("scripted: stopped")
 
 // speaker turns a plan into events.
 type speaker struct {
-	provider *Provider
-	ctx      context.Context
-	emit     provider.Emit
-	acc      *agent.Accumulator
-	delay    time.Duration
-	fail     *Fail
-	said     int // runes of the answer so far
-	input    int64
+	ctx   context.Context
+	clock clock.Clock
+	emit  provider.Emit
+	acc   *agent.Accumulator
+	delay time.Duration
+	// fail is the failure that has still to happen.
+	fail  *Fail
+	said  int // runes so far
+	input int64
 }
 
 func (s *speaker) send(e agent.LLMEvent) error {
@@ -30,32 +33,28 @@ func (s *speaker) send(e agent.LLMEvent) error {
 	return s.emit(e)
 }
 
+// speak says all of a plan. It returns errStopped at the planned end, else what
+// ended it.
 func (s *speaker) speak(p plan) error {
 	if err := s.send(agent.LLMEvent{Type: agent.LLMStart}); err != nil {
 		return err
 	}
-	if s.fail != nil && s.fail.After == 0 {
-		if err := s.failNow(); err != nil {
-			return err
-		}
+	if err := s.failAt(0); err != nil {
+		return err
 	}
-	if p.think != "" {
-		if err := s.block(agent.LLMThinkingStart, agent.LLMThinkingDelta, agent.LLMThinkingEnd, p.think); err != nil {
-			return err
-		}
+	if err := s.block(agent.LLMThinkingStart, agent.LLMThinkingDelta, agent.LLMThinkingEnd, p.think); err != nil {
+		return err
 	}
-	if p.text != "" {
-		if err := s.block(agent.LLMTextStart, agent.LLMTextDelta, agent.LLMTextEnd, p.text); err != nil {
-			return err
-		}
+	if err := s.block(agent.LLMTextStart, agent.LLMTextDelta, agent.LLMTextEnd, p.text); err != nil {
+		return err
 	}
 	for i, c := range p.calls {
 		if err := s.call(i, c); err != nil {
 			return err
 		}
 	}
-	if s.fail != nil && s.fail.After >= s.said {
-		if err := s.failNow(); err != nil {
+	if s.fail != nil { // a failure after more than was said
+		if err := s.failAt(s.fail.After); err != nil {
 			return err
 		}
 	}
@@ -67,21 +66,18 @@ func (s *speaker) speak(p plan) error {
 }
 
 func (s *speaker) block(start, delta, end, text string) error {
+	if text == "" {
+		return nil
+	}
 	if err := s.send(agent.LLMEvent{Type: start}); err != nil {
 		return err
 	}
 	for _, piece := range pieces(text) {
-		if err := s.provider.pause(s.ctx, s.delay); err != nil {
+		if err := s.pause(); err != nil {
 			return err
 		}
-		if err := s.send(agent.LLMEvent{Type: delta, Delta: piece}); err != nil {
+		if err := s.piece(delta, piece); err != nil {
 			return err
-		}
-		s.said += len([]rune(piece))
-		if s.fail != nil && s.fail.After > 0 && s.said >= s.fail.After {
-			if err := s.failNow(); err != nil {
-				return err
-			}
 		}
 	}
 	return s.send(agent.LLMEvent{Type: end})
@@ -99,13 +95,38 @@ func (s *speaker) call(i int, c Call) error {
 		return err
 	}
 	for _, piece := range pieces(c.arguments()) {
-		if err := s.send(agent.LLMEvent{Type: agent.LLMFunctionCallDelta, Delta: piece}); err != nil {
+		if err := s.piece(agent.LLMFunctionCallDelta, piece); err != nil {
 			return err
 		}
 	}
 	return s.send(agent.LLMEvent{Type: agent.LLMFunctionCallEnd})
 }
 
+// piece says a piece, and fails if it is time.
+func (s *speaker) piece(delta, piece string) error {
+	if err := s.send(agent.LLMEvent{Type: delta, Delta: piece}); err != nil {
+		return err
+	}
+	s.said += utf8.RuneCountInString(piece)
+	return s.failAt(s.said)
+}
+
+// pause waits before the next piece, not longer than the caller.
+func (s *speaker) pause() error {
+	if s.delay <= 0 {
+		return s.ctx.Err()
+	}
+	t := s.clock.NewTimer(s.delay)
+	defer t.Stop()
+	select {
+	case <-t.C():
+		return nil
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
+}
+
+// finish says usage, stop reason and the final message.
 func (s *speaker) finish(stop agent.StopReason) error {
 	output := int64(s.said/4) + 1
 	if err := s.send(agent.LLMEvent{Type: agent.LLMUsage, Usage: &agent.Usage{Input: &s.input, Output: &output}}); err != nil {
@@ -119,19 +140,23 @@ func (s *speaker) finish(stop agent.StopReason) error {
 		return err
 	}
 	if s.fail != nil && s.fail.Kind == failDuplicate {
-		return s.emit(agent.LLMEvent{Type: agent.LLMDone, Message: &m})
+		if err := s.emit(agent.LLMEvent{Type: agent.LLMDone, Message: &m}); err != nil {
+			return err
+		}
 	}
 	return errStopped
 }
 
-// failNow does the failure once. nil means that the stream goes on.
-func (s *speaker) failNow() error {
+// failAt does the failure that is due after so many runes. nil means that the
+// stream goes on.
+func (s *speaker) failAt(said int) error {
 	f := s.fail
+	if f == nil || f.After > said || f.Kind == failDuplicate {
+		return nil
+	}
+	s.fail = nil
 	switch f.Kind {
-	case failDuplicate:
-		return nil // at the end
 	case failGarbage:
-		s.fail = nil
 		return s.emit(agent.LLMEvent{Type: "no_such_event"})
 	case failCut:
 		return provider.ErrNoFinal
@@ -139,20 +164,12 @@ func (s *speaker) failNow() error {
 		<-s.ctx.Done()
 		return s.ctx.Err()
 	case failLength:
-		s.fail = nil
 		return s.finish(agent.StopLength)
 	}
-	e := provider.Failure(s.acc.Message(), agent.ErrorKind(f.Kind), message(f))
+	e := provider.Failure(s.acc.Message(), agent.ErrorKind(f.Kind), f.text())
 	e.RetryAfterMS = f.RetryAfterMS
 	if err := s.send(e); err != nil {
 		return err
 	}
 	return errStopped
-}
-
-func message(f *Fail) string {
-	if f.Message != "" {
-		return f.Message
-	}
-	return "the scripted model fails with " + f.Kind
 }
