@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -114,10 +115,10 @@ func (r *rig) begin(ctx context.Context, req ExecRequest) <-chan answer {
 
 // The commands of which nothing may be left.
 var stubborn = map[string]string{
-	"one that ignores signals":        hold + "trap '' TERM INT HUP; echo up >&3; echo said; while :; do sleep 600; done",
-	"one with children":               hold + "sleep 600 & sleep 600 & echo up >&3; echo said; wait",
-	"one with stubborn grandchildren": hold + "sh -c 'trap \"\" TERM HUP; (trap \"\" TERM HUP; sleep 600) & sleep 600' & echo up >&3; echo said; wait",
-	"one that writes without end":     hold + "echo up >&3; echo said; exec yes >/dev/null",
+	"one that ignores signals":        hold + "trap '' TERM INT HUP; echo said; echo up >&3; while :; do sleep 600; done",
+	"one with children":               hold + "sleep 600 & sleep 600 & echo said; echo up >&3; wait",
+	"one with stubborn grandchildren": hold + "sh -c 'trap \"\" TERM HUP; (trap \"\" TERM HUP; sleep 600) & sleep 600' & echo said; echo up >&3; wait",
+	"one that writes without end":     hold + "echo said; echo up >&3; exec yes >/dev/null",
 }
 
 func TestLimitKillsTheWholeGroup(t *testing.T) {
@@ -198,7 +199,7 @@ func TestBackgroundEndsWithTheCommand(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	l := newLeash(r, t)
-	a := <-r.begin(t.Context(), ExecRequest{Command: hold + "sleep 600 & echo up >&3; echo said; exit 4"})
+	a := <-r.begin(t.Context(), ExecRequest{Command: hold + "sleep 600 & echo said; echo up >&3; exit 4"})
 	if a.err != nil || a.out.TimedOut || a.out.ExitCode != 4 || a.out.Stdout != "said\n" {
 		t.Errorf("%+v", a)
 	}
@@ -224,10 +225,10 @@ func TestDaemonIsNotWaitedFor(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			l := newLeash(r, t)
-			done := r.begin(t.Context(), ExecRequest{Command: hold + "SHELL_TEST_DAEMON=1 '" + self + "' & read x < go; " + tt.rest, TimeoutMS: 5000})
 			if err := syscall.Mkfifo(filepath.Join(r.root, "go"), 0o600); err != nil {
 				t.Fatal(err)
 			}
+			done := r.begin(t.Context(), ExecRequest{Command: hold + "SHELL_TEST_DAEMON=1 '" + self + "' & read x < go; " + tt.rest, TimeoutMS: 5000})
 			pid, err := strconv.Atoi(l.next())
 			if err != nil {
 				t.Fatal(err)
@@ -241,13 +242,13 @@ func TestDaemonIsNotWaitedFor(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(r.root, "go"), []byte("on\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
+			timers := 2 // that of the limit, and that of the grace
 			if tt.limit {
 				r.clock.BlockUntil(1)
 				r.clock.Advance(5 * time.Second)
+				timers = 1
 			}
-			for r.clock.Waiting() == 0 || !r.graceRuns() {
-				time.Sleep(time.Millisecond) // the command ends on its own time
-			}
+			r.clock.BlockUntil(timers)
 			r.clock.Advance(grace - 1)
 			select {
 			case a := <-done:
@@ -262,10 +263,6 @@ func TestDaemonIsNotWaitedFor(t *testing.T) {
 		})
 	}
 }
-
-// graceRuns reports whether a timer of the grace waits: of the two timers the
-// one of the limit is then stopped or has fired, or waits too.
-func (r *rig) graceRuns() bool { return r.clock.Waiting() >= 1 }
 
 func TestCommandsRunAtOnce(t *testing.T) {
 	t.Parallel()
@@ -294,9 +291,87 @@ func TestCommandHasASessionOfItsOwn(t *testing.T) {
 	}
 }
 
+// A process that is stuck in the kernel is not waited for either: this one
+// seems to run on, because nobody tells of its end.
 func TestProcessThatDoesNotDie(t *testing.T) {
 	t.Parallel()
-	if got := exitCode(nil); got != 137 {
-		t.Errorf("exit code %d", got)
+	r := newRig(t)
+	p := &process{cmd: exec.Command("sleep", "600"), read: make(chan struct{}), exited: make(chan *os.ProcessState)}
+	ownGroup(p.cmd)
+	for i := range p.readers {
+		var w *os.File
+		var err error
+		if p.readers[i], w, err = os.Pipe(); err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
 	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { // the reader of the outputs, which ends when they are closed
+		defer close(p.read)
+		_, _ = io.Copy(io.Discard, p.readers[0])
+	}()
+	done := make(chan ending, 1)
+	go func() {
+		end, err := r.shell.await(t.Context(), p, time.Second)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- end
+	}()
+	r.clock.BlockUntil(1)
+	r.clock.Advance(time.Second)
+	r.clock.BlockUntil(1)
+	r.clock.Advance(grace)
+	if end := <-done; end.code != 137 || !end.timedOut {
+		t.Errorf("%+v", end)
+	}
+	if err := p.cmd.Wait(); err == nil {
+		t.Error("it was not killed")
+	}
+}
+
+func TestNothingStaysOpen(t *testing.T) { // not parallel: it counts what is open
+	r := newRig(t)
+	r.link("../secret.txt", "out")
+	work := func() {
+		if _, err := r.read("a.txt"); err != nil {
+			t.Error(err)
+		}
+		for _, path := range []string{"out", "nothing", "docs", ".harness"} {
+			if _, err := r.read(path); err == nil {
+				t.Errorf("%s was read", path)
+			}
+		}
+		if _, err := r.ls("a.txt"); err == nil {
+			t.Error("a file was listed")
+		}
+		r.sh("sleep 600 & echo said")
+		if _, err := r.exec(ExecRequest{Command: "no-such-program", Args: []string{"x"}}); err == nil {
+			t.Error("no program was run")
+		}
+		r.shell.wg.Wait()
+	}
+	work() // what is opened once
+	before := openFiles(t)
+	for range 20 {
+		work()
+	}
+	if now := openFiles(t); now > before {
+		t.Errorf("%d files were open, %d are", before, now)
+	}
+	if r.clock.Waiting() != 0 {
+		t.Errorf("%d timers wait", r.clock.Waiting())
+	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
 }

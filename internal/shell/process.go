@@ -104,17 +104,17 @@ func (s *Shell) await(ctx context.Context, p *process, limit time.Duration) (end
 	killGroup(p.cmd) // also what a command that has ended left running
 	patience := s.deps.Clock.NewTimer(grace)
 	defer patience.Stop()
-	if state == nil {
+	// What is awaited now is the end of the command, unless it is stuck in the
+	// kernel, and the rest of the outputs, unless something has left the group
+	// and holds them open.
+	for read, enough := p.read, false; !enough && (state == nil || read != nil); {
 		select {
 		case state = <-p.exited:
-		case <-patience.C(): // it is stuck in the kernel
+		case <-read:
+			read = nil
+		case <-patience.C():
+			enough = true
 		}
-	}
-	// The rest of the outputs. What holds them open after this has left the
-	// group, and is not waited for.
-	select {
-	case <-p.read:
-	case <-patience.C():
 	}
 	s.shutAll(p.cmd.Path, p.readers[:])
 	<-p.read
