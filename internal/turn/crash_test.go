@@ -198,9 +198,9 @@ func (w *world) checkLog(string) {
 	}
 }
 
-// TestA23F11CrashMatrix kills the worker before and after each durable write of
+// TestA23A25F11CrashMatrix kills the worker before and after each durable write of
 // a turn, and redelivers.
-func TestA23F11CrashMatrix(t *testing.T) {
+func TestA23A25F11CrashMatrix(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		asks, idempotent bool

@@ -60,7 +60,7 @@ func TestHundredStartsOfOneSessionRunOnce(t *testing.T) {
 			var st started
 			err := call(t.Context(), c, "run::start", map[string]any{
 				"session_id": "one", "message_id": fmt.Sprintf("m%d", i%10), "provider": "scripted", "model": "scripted-1",
-				"messages": []any{map[string]any{"role": "user", "content": "say slowly a b c d e f g h", "timestamp": 1}},
+				"messages": []any{map[string]any{"role": "user", "content": "run true", "timestamp": 1}},
 			}, &st)
 			if err != nil {
 				t.Error(err)
