@@ -63,6 +63,11 @@ func TestManifestsFitTogether(t *testing.T) {
 			}
 		}
 	}
+	for id, worker := range map[string]string{"run::start": "turn-orchestrator", "policy::check_permissions": "harness", "approval::resolve": "approval-gate", "auth::get_token": "auth-credentials"} {
+		if served[id] != worker {
+			t.Errorf("%s is a function of %q, want %s", id, served[id], worker)
+		}
+	}
 	for _, m := range manifests {
 		for i, tr := range m.Triggers {
 			var c struct {

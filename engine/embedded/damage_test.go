@@ -3,6 +3,7 @@ package embedded
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -367,5 +368,41 @@ func TestPageDamageIsContained(t *testing.T) {
 				t.Errorf("set: got error %v, want one with a code", err)
 			}
 		})
+	}
+}
+
+// A value where a bucket should be is damage, not a passing failure.
+func TestBucketThatBecameAValueIsDamage(t *testing.T) {
+	t.Parallel()
+	dir, _ := makeFile(t)
+	whole, err := os.ReadFile(filepath.Join(dir, dataFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for at := 0; at+16 <= len(whole); at++ { // old copies of the page too
+		if string(whole[at:min(at+len("state_due"), len(whole))]) != "state_due" {
+			continue
+		}
+		// Leaf elements are 16 bytes: flags, pos, ksize, vsize; pos counts from
+		// the element to its key.
+		for e := max(at-8192, 0); e < at; e++ {
+			flags, pos, ksize := binary.LittleEndian.Uint32(whole[e:]), binary.LittleEndian.Uint32(whole[e+4:]), binary.LittleEndian.Uint32(whole[e+8:])
+			if flags == 1 && int(pos) == at-e && ksize == uint32(len("state_due")) {
+				whole[e], found = 0, true
+			}
+		}
+	}
+	if !found {
+		t.Fatal("no bucket element in the file")
+	}
+	broken := t.TempDir()
+	if err := os.WriteFile(filepath.Join(broken, dataFile), whole, fileMode); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(t.Context(), Options{Dir: broken, NoSync: true})
+	var damaged *CorruptError
+	if !errors.As(err, &damaged) {
+		t.Errorf("error %v, want a *CorruptError", err)
 	}
 }

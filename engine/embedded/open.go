@@ -132,7 +132,11 @@ func (db *DB) format() (err error) {
 			}
 		}
 		for _, name := range buckets {
-			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+			_, err := tx.CreateBucketIfNotExists(name)
+			if errors.Is(err, berrors.ErrIncompatibleValue) {
+				return &CorruptError{Path: db.path(), What: "bucket " + string(name), Err: err}
+			}
+			if err != nil {
 				return err
 			}
 		}

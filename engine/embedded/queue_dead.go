@@ -37,7 +37,12 @@ func (q *Queue) bury(e *queueEntry, text string, failed bool) *commit.Promise[st
 		if err != nil {
 			return struct{}{}, err
 		}
-		c.afterCommit(func() { q.buried(e) })
+		c.afterCommit(func() {
+			if !failed {
+				q.db.logger.Error("message given up", "alarm", "dead_letter", "queue", name, "message", m.ID, "function", m.FunctionID, "error", text)
+			}
+			q.buried(e)
+		})
 		if conf, _ := q.Config(name); conf.DeadLetterFunction != "" {
 			notice := &storedMessage{ID: id, SentAt: m.FailedAt, Message: m.Message}
 			notice.Queue, notice.FunctionID = queue.DeadLetterQueue, conf.DeadLetterFunction
@@ -49,21 +54,19 @@ func (q *Queue) bury(e *queueEntry, text string, failed bool) *commit.Promise[st
 		return struct{}{}, errors.Join(
 			c.put(deadBucket, deadKey, value), c.delete(messageBucket, key), c.delete(receiveBucket, key))
 	})
-	go q.afterBury(e, p, text, failed)
+	go q.afterBury(e, p)
 	return p
 }
 
-// afterBury tells the log how it went.
-func (q *Queue) afterBury(e *queueEntry, p *commit.Promise[struct{}], text string, failed bool) {
+// afterBury sees to a message that could not be made a dead letter.
+func (q *Queue) afterBury(e *queueEntry, p *commit.Promise[struct{}]) {
 	<-p.Done()
+	err := p.Err()
 	var corrupt *CorruptError
-	switch err := p.Err(); {
-	case err == nil && failed:
-	case err == nil:
-		q.db.logger.Error("message given up", "alarm", "dead_letter", "queue", e.home.name, "number", e.number, "error", text)
+	switch {
 	case errors.As(err, &corrupt):
 		q.setAside(e, err)
-	default:
+	case err != nil:
 		q.db.logger.Error("message could not be made a dead letter", "queue", e.home.name, "number", e.number, "error", err)
 	}
 }

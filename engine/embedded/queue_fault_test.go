@@ -198,9 +198,7 @@ func TestQueueFaultBury(t *testing.T) {
 	if len(dead) != 1 || !strings.Contains(dead[0].Error, "last error: invocation_failed: x") {
 		t.Errorf("dead letters %+v, want one with the last error", dead)
 	}
-	if log := r.log.String(); !strings.Contains(log, "could not be made a dead letter") {
-		t.Errorf("the failed burial is not in the log:\n%s", log)
-	}
+	r.log.await(t, "could not be made a dead letter")
 }
 
 func TestQueueFaultFail(t *testing.T) {
@@ -258,7 +256,5 @@ func TestTimerFault(t *testing.T) {
 	if d := fire(); d.ReceiptID != "c" {
 		t.Errorf("fired %s, want c", d.ReceiptID)
 	}
-	if log := r.log.String(); !strings.Contains(log, "alarm=timer_failed") {
-		t.Errorf("no alarm in the log:\n%s", log)
-	}
+	r.log.await(t, "alarm=timer_failed")
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -208,9 +207,7 @@ func TestQueuePoisonOfProcesses(t *testing.T) {
 	if d := r.one(queue.DeadLetterQueue); string(d.Data) != `"poison"` {
 		t.Errorf("notice of %s, want poison", d.Data)
 	}
-	if log := r.log.String(); !strings.Contains(log, "alarm=dead_letter") {
-		t.Errorf("no alarm in the log:\n%s", log)
-	}
+	r.log.await(t, "alarm=dead_letter")
 	// A receive that ends otherwise starts the count of deaths again.
 	if n, err := r.queue.Redrive(testContext(t), "q", ""); err != nil || n != 1 {
 		t.Fatalf("Redrive: %d, %v", n, err)

@@ -3,6 +3,7 @@ package embedded_test
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -122,14 +123,41 @@ func FuzzQueue(f *testing.F) {
 
 // logBuffer keeps what was logged.
 type logBuffer struct {
-	mu   sync.Mutex
-	text []byte
+	mu      sync.Mutex
+	text    []byte
+	written chan struct{} // closed by the next write
+}
+
+// await waits until the log has the text.
+func (b *logBuffer) await(t *testing.T, text string) {
+	t.Helper()
+	for {
+		b.mu.Lock()
+		found := strings.Contains(string(b.text), text)
+		if b.written == nil {
+			b.written = make(chan struct{})
+		}
+		written := b.written
+		b.mu.Unlock()
+		if found {
+			return
+		}
+		select {
+		case <-written:
+		case <-testContext(t).Done():
+			t.Fatalf("the log lacks %q:\n%s", text, b.String())
+		}
+	}
 }
 
 func (b *logBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.text = append(b.text, p...)
+	if b.written != nil {
+		close(b.written)
+		b.written = nil
+	}
 	return len(p), nil
 }
 

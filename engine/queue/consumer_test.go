@@ -151,8 +151,6 @@ func TestConsumerConcurrency(t *testing.T) {
 func TestConsumerReceiveFails(t *testing.T) {
 	t.Parallel()
 	b := start(t, false, result(nil))
-	b.end()
-	b = start(t, false, result(nil), func(c *queue.ConsumerConfig) {})
 	b.deliver("1", 1)
 	b.want("ack 1 after 0")
 	b.q.failNext("receive", errors.New("network"))
