@@ -128,6 +128,8 @@ func (c *fileCheck) branch(bucket string, p boltPage, low, high []byte, depth in
 	ne := binary.NativeEndian
 	var keys [][]byte
 	var children []uint64
+	var err error
+	next := p.data()
 	for i := range p.count {
 		e, ok := p.element(i)
 		if !ok {
@@ -136,6 +138,9 @@ func (c *fileCheck) branch(bucket string, p boltPage, low, high []byte, depth in
 		key, ok := cut(e, ne.Uint32(e), uint64(ne.Uint32(e[4:])))
 		if !ok {
 			return fmt.Errorf("page %d: key %d is out of bounds", p.id, i)
+		}
+		if next, err = p.packed(i, ne.Uint32(e), next, len(key)); err != nil {
+			return err
 		}
 		keys = append(keys, key)
 		children = append(children, ne.Uint64(e[8:]))
@@ -160,7 +165,11 @@ func (c *fileCheck) branch(bucket string, p boltPage, low, high []byte, depth in
 
 func (c *fileCheck) leaf(bucket string, p boltPage, low, high []byte, depth int) error {
 	ne := binary.NativeEndian
+	if e, ok := p.element(0); ok && p.count == 0 && !bytes.Equal(e[:pageElement], make([]byte, pageElement)) {
+		return fmt.Errorf("page %d: empty, and has an element", p.id)
+	}
 	var keys [][]byte
+	next := p.data()
 	for i := range p.count {
 		e, ok := p.element(i)
 		if !ok {
@@ -171,9 +180,12 @@ func (c *fileCheck) leaf(bucket string, p boltPage, low, high []byte, depth int)
 		if !ok {
 			return fmt.Errorf("page %d: element %d is out of bounds", p.id, i)
 		}
+		var err error
+		if next, err = p.packed(i, ne.Uint32(e[4:]), next, len(both)); err != nil {
+			return err
+		}
 		key, value := both[:ksize], both[ksize:]
 		keys = append(keys, key)
-		var err error
 		if ne.Uint32(e)&bucketFlag != 0 {
 			err = c.bucket(join(bucket, key), value, depth)
 		} else {
@@ -238,6 +250,19 @@ func (p boltPage) element(i int) ([]byte, bool) {
 		return nil, false
 	}
 	return p.b[at:], true
+}
+
+// data is where the first element's key stands.
+func (p boltPage) data() int { return pageHeader + p.count*pageElement }
+
+// packed checks that an element's data stands at want, and gives where the next
+// must stand. bbolt writes elements without gaps (common.WriteInodeToPage), so
+// that a changed count, position or size shows.
+func (p boltPage) packed(i int, pos uint32, want, size int) (int, error) {
+	if pageHeader+i*pageElement+int(pos) != want {
+		return 0, fmt.Errorf("page %d: element %d is out of place", p.id, i)
+	}
+	return want + size, nil
 }
 
 // cut is n bytes at pos.

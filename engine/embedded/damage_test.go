@@ -121,9 +121,11 @@ func TestNoDamageIsServed(t *testing.T) {
 		try(fmt.Sprintf("page %d zeroed", page), append(append(bytes.Clone(whole[:at]), make([]byte, end-at)...), whole[end:]...))
 		for range 4 {
 			b := bytes.Clone(whole)
-			// The header of a page. A byte further in may be part of an index key,
-			// which no checksum guards yet.
-			n := at + r.IntN(16)
+			// Most of what matters stands at the start of a page.
+			n := at + r.IntN(end-at)
+			if r.IntN(2) == 0 {
+				n = at + r.IntN(64)
+			}
 			b[n] ^= byte(1 + r.IntN(255))
 			try(fmt.Sprintf("byte %d of page %d", n-at, page), b)
 		}
@@ -402,5 +404,62 @@ func TestBucketThatBecameAValueIsDamage(t *testing.T) {
 	var damaged *CorruptError
 	if !errors.As(err, &damaged) {
 		t.Errorf("error %v, want a *CorruptError", err)
+	}
+}
+
+// TestChangedCountIsRefused: a page that says it has one element fewer would
+// lose a record, or a whole subtree, without any checksum failing.
+func TestChangedCountIsRefused(t *testing.T) {
+	t.Parallel()
+	_, whole := makeFile(t)
+	meta, err := readMeta(bytes.NewReader(whole), uint64(len(whole)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), dataFile)
+	accept := func(string, []byte, []byte) error { return nil }
+	check := func(b []byte) error {
+		if err := os.WriteFile(file, b, fileMode); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		return checkFile(f, accept)
+	}
+	if err := check(whole); err != nil {
+		t.Fatal(err)
+	}
+	// The tree's root is always in use, and so is all that a whole check visits.
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	c := &fileCheck{f: f, meta: meta, seen: make([]bool, meta.pages), record: accept}
+	if err := c.tree("", meta.root, nil, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for id, used := range c.seen {
+		at := uint64(id) * meta.pageSize
+		if !used || binary.NativeEndian.Uint64(whole[at:]) != uint64(id) {
+			continue
+		}
+		b := bytes.Clone(whole)
+		n := binary.NativeEndian.Uint16(b[at+10:])
+		if n == 0 {
+			continue
+		}
+		binary.NativeEndian.PutUint16(b[at+10:], n-1)
+		tried++
+		if err := check(b); err == nil {
+			t.Errorf("page %d with %d of %d elements was taken", id, n-1, n)
+		}
+	}
+	if tried == 0 {
+		t.Error("no page was tried")
 	}
 }
