@@ -22,6 +22,11 @@
 //
 // Reads see every commit whose tickets have ended, and none by halves.
 //
+// [Queue] keeps in memory which messages are visible and which are out, and in
+// the file the messages, their ended receives and the dead letters: a first
+// receive writes nothing. [Timer] moves a message to its queue in the commit
+// that forgets the timer.
+//
 // # Failure and retry
 //
 // A write that fails a condition leaves nothing behind and does not disturb

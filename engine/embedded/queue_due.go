@@ -38,12 +38,12 @@ func (q *Queue) unlock() {
 	for i, e := range dying {
 		texts[i] = e.obituary()
 	}
-	ended := q.ended
-	q.ended = nil
-	q.mu.Unlock()
-	if len(ended) > 0 {
-		q.storeEnded(ended)
+	if len(q.ended) > 0 {
+		// Under the lock, so that whoever sees the end writes after it.
+		q.storeEnded(q.ended)
+		q.ended = nil
 	}
+	q.mu.Unlock()
 	for i, e := range dying {
 		q.bury(e, texts[i], false)
 	}
@@ -119,7 +119,9 @@ func (q *Queue) hold(e *queueEntry, p phase, d time.Duration) {
 	now := q.now()
 	e.until = now + min(d, never-now)
 	q.due.set(e)
-	e.home.wake()
+	if p == delayed {
+		e.home.wake() // It may have made room.
+	}
 	if e.until < q.wakeAt {
 		q.wakeAt = e.until
 		select {

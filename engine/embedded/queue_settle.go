@@ -73,7 +73,7 @@ func (q *Queue) current(name, receipt string) (*queueEntry, error) {
 		return nil, err
 	}
 	e := q.find(l, receipt)
-	if e == nil || e.phase != inFlight || e.until <= q.now() {
+	if e == nil || e.phase != inFlight {
 		return nil, queue.ErrStale
 	}
 	return e, nil
@@ -110,7 +110,7 @@ func (q *Queue) Fail(ctx context.Context, name, receipt string, cause error) (bo
 		q.unlock()
 		return false, err
 	}
-	e.lastErr, e.receipt, e.deaths = text, 0, 0
+	e.lastErr, e.receipt = text, 0
 	if e.exhausted() {
 		q.due.drop(e)
 		q.doom(e)
@@ -150,7 +150,7 @@ func (q *Queue) Release(_ context.Context, name, receipt string, d time.Duration
 	if !counted {
 		e.receives--
 	}
-	e.receipt, e.deaths = 0, 0
+	e.receipt = 0
 	if d > 0 && !e.exhausted() {
 		q.hold(e, delayed, min(d, queue.MaxVisibility))
 		q.note(e)

@@ -83,9 +83,19 @@ func testPaused(s *queueSuite) {
 	c := s.define(queue.Config{Name: "q", Concurrency: queue.Paused})
 	s.sendText("q", "", "1")
 	c.Concurrency = 1
-	if d := s.wantBlocked("q", func() { s.define(c) }); textOf(d) != "1" {
+	d := s.wantBlocked("q", func() { s.define(c) })
+	if textOf(d) != "1" {
 		s.Errorf("received %s, want 1", textOf(d))
 	}
+	// More concurrency lets as many go on as it has room for.
+	s.sendText("q", "", "2")
+	s.sendText("q", "", "3")
+	c.Concurrency = 3
+	second := s.wantBlocked("q", func() {
+		third := s.wantBlocked("q", func() { s.define(c) })
+		s.ack(third)
+	})
+	s.ack(second)
 }
 
 var errEarlier = errors.New("the earlier write failed")

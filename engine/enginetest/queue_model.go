@@ -218,8 +218,12 @@ func (m *queueModel) extendOne(arg byte) {
 }
 
 func (m *queueModel) pass(d time.Duration) {
+	m.Helper()
 	m.advance(d)
 	m.now += d
+	// A visibility that ended is seen before the next step, which may be a kill.
+	_, err := m.q.Stats(m.ctx(), "q")
+	m.ok(err)
 	for _, h := range m.inFlight() {
 		if h.until <= m.now {
 			m.expire(h)

@@ -61,6 +61,9 @@ func (e *endpoints) define(ctx context.Context, call *bus.Call, req defineReques
 	if err != nil {
 		return defineResponse{}, err
 	}
+	if changed {
+		e.defined(name)
+	}
 	return defineResponse{Queue: name, Changed: changed}, nil
 }
 

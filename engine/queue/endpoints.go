@@ -39,15 +39,26 @@ func WithAuthorize(f func(ctx context.Context, call *bus.Call, namespace, functi
 	return func(e *endpoints) { e.authorize = f }
 }
 
+// WithDefined tells f of each queue that queue::define has made or changed, so
+// that a new one gets its consumer. f may be called more than once for a name.
+func WithDefined(f func(name string)) Option {
+	return func(e *endpoints) { e.defined = f }
+}
+
 type endpoints struct {
 	q         Queue
+	defined   func(name string)
 	authorize func(ctx context.Context, call *bus.Call, namespace, functionID string) error
 }
 
 // Endpoints serves the functions of the bus over q, by id. Calls from a
 // connection do not see internal queues: to them they do not exist.
 func Endpoints(q Queue, opts ...Option) map[string]bus.Endpoint {
-	e := &endpoints{q: q, authorize: func(context.Context, *bus.Call, string, string) error { return nil }}
+	e := &endpoints{
+		q:         q,
+		defined:   func(string) {},
+		authorize: func(context.Context, *bus.Call, string, string) error { return nil },
+	}
 	for _, o := range opts {
 		o(e)
 	}

@@ -132,7 +132,8 @@ func TestEndpointAuthorize(t *testing.T) {
 
 func TestEndpointDefine(t *testing.T) {
 	t.Parallel()
-	f := newFunctions(t)
+	var defined []string
+	f := newFunctions(t, queue.WithDefined(func(name string) { defined = append(defined, name) }))
 	f.want("queue::define", `{"queue":"mail"}`, `{"queue":"mail","changed":true}`)
 	f.want("queue::define", `{"topic":"mail","config":{}}`, `{"queue":"mail","changed":false}`)
 	got, _ := f.q.Config("mail")
@@ -154,6 +155,9 @@ func TestEndpointDefine(t *testing.T) {
 	f.want("queue::define", `{"queue":"quick","config":{"backoff_ms":0,"timeout_ms":9223372036854775807}}`, `{"queue":"quick","changed":true}`)
 	if got, _ = f.q.Config("quick"); got.BackoffAfter(1) != 0 || got.Timeout < 100*365*24*time.Hour {
 		t.Errorf("config %+v, want no backoff and a very long timeout", got)
+	}
+	if diff := cmp.Diff([]string{"mail", "all", "quick"}, defined); diff != "" {
+		t.Errorf("told of queues (-want +got):\n%s", diff)
 	}
 }
 
