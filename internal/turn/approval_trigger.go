@@ -2,8 +2,10 @@ package turn
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/iii-aws/harness/engine/bus"
@@ -92,6 +94,19 @@ func (t *Turn) wakeFor(ctx context.Context, e ChangeEvent, why string) (OK, erro
 		t.Logger.Warn("row for a session without a turn", "session", session, "call", callID, "cause", why)
 		return OK{OK: true}, nil
 	}
-	_, err = t.wake(ctx, rec.Principal, StepRequest{SessionID: session, Run: row.Run, Cause: why + ":" + callID}).Wait(ctx)
+	cause := why + ":" + callID + repeat(rec.Ledger[callID].Attempt, e.NewValue)
+	_, err = t.wake(ctx, rec.Principal, StepRequest{SessionID: session, Run: row.Run, Cause: cause}).Wait(ctx)
 	return OK{OK: err == nil}, err
+}
+
+// repeat is what the cause of a wake ends with once a call has been repeated:
+// the queue would take the wake for the repeat's row for that of the first row,
+// and the turn would sleep until the sweep. The row is in it, since the trigger
+// of an earlier row may run late.
+func repeat(attempt int64, row json.RawMessage) string {
+	if attempt <= 1 {
+		return ""
+	}
+	sum := sha256.Sum256(row)
+	return fmt.Sprintf(":%d:%x", attempt, sum[:8])
 }

@@ -21,7 +21,8 @@ type StepRequest struct {
 	SessionID string `json:"session_id"`
 	Run       string `json:"run"`
 	// Cause says why: start, approval:<call>, result:<call>, timer:<id>,
-	// handover:<version>, abort or sweep:<due>.
+	// handover:<version>, abort or sweep:<due>. After a repeat of a call,
+	// result:<call>:<attempt>:<hash of the row>.
 	Cause string `json:"cause"`
 }
 
