@@ -213,12 +213,14 @@ func (h *Hub) limit(ctx context.Context, d time.Duration) (context.Context, cont
 	ctx, cancel := context.WithCancel(ctx)
 	t := h.Clock.NewTimer(d)
 	go func() {
-		defer t.Stop()
 		select {
 		case <-t.C():
 			cancel()
 		case <-ctx.Done():
 		}
 	}()
-	return ctx, cancel
+	return ctx, func() {
+		t.Stop()
+		cancel()
+	}
 }

@@ -466,6 +466,7 @@ func TestLogMadeAnew(t *testing.T) {
 	s := sub("b", "c1", "s")
 	w.subscribe(w.hub, s)
 	st := w.hub.Open("s", 1)
+	<-st.loaded // it has read the head of the log that is there
 	first := w.append("s", "a", "b", "c")
 	st.Notify(first)
 	w.waitSeq("c1", 2)
