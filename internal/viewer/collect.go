@@ -42,6 +42,7 @@ func (b *collected) add(e entry) bool {
 func (p *pump) begin() collected {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
+	p.woken = false
 	b := collected{limit: 1, epoch: p.s.head.Epoch, at: p.at, logs: p.logs}
 	if p.row.Batch && !p.single {
 		b.limit = readItems

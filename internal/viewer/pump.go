@@ -21,6 +21,8 @@ type pump struct {
 	at      spot
 	running bool
 	gone    bool
+	// woken: it was woken since the push it is at was begun.
+	woken bool
 	// saved is the next event as the stored row has it, logs and savedLogs
 	// count the logs that were begun anew.
 	saved           int64
@@ -37,6 +39,7 @@ const (
 
 // wake makes the pump look for work. The caller holds session.mu.
 func (p *pump) wake() {
+	p.woken = true
 	if p.running || p.gone {
 		return
 	}
@@ -106,11 +109,15 @@ func (p *pump) drop() {
 	p.rest()
 }
 
-// stop puts the pump to rest although it has work: the next wake goes on.
+// stop puts the pump to rest although it has work: the next wake goes on, also
+// one that came while the last try was failing.
 func (p *pump) stop() {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	p.rest()
+	if p.woken {
+		p.wake()
+	}
 }
 
 // drain posts until there is nothing left, and tries again what fails for no
