@@ -16,7 +16,7 @@ func (r *Router) Attach(conn Conn) {
 }
 
 // Detach removes a connection that is gone for good: its functions and triggers go, and the calls that it was given end
-// with invocation_stopped. Calls that it made go on, and their results are dropped.
+// with invocation_stopped. Calls that it made go on, and their results are dropped. Last it waits for Config.Gone.
 func (r *Router) Detach(conn Conn) {
 	r.mu.Lock()
 	p := r.peers[conn.ID()]
@@ -34,6 +34,9 @@ func (r *Router) Detach(conn Conn) {
 	}
 	for _, c := range p.leave() {
 		r.complete(c, outcome{err: protocol.InvocationStopped()})
+	}
+	if r.cfg.Gone != nil {
+		r.cfg.Gone(conn.ID())
 	}
 }
 

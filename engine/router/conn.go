@@ -19,7 +19,8 @@ import (
 //	Detach            once, when the socket is gone for good
 //
 // None of these methods runs a handler of a built-in function itself, so the loop that reads the socket may call them
-// directly. They block only where Send of another connection does: a slow receiver holds its senders back.
+// directly. They block only where Send of another connection does, a slow receiver holds its senders back, and Detach
+// where Config.Gone does.
 type Conn interface {
 	// ID names the connection. It is unique for the life of the process.
 	ID() string

@@ -40,6 +40,10 @@ type Config struct {
 	Access Access
 	// Triggers takes the triggers of sockets; nil refuses them.
 	Triggers Triggers
+	// Gone hears of a connection that is gone for good, once, at the end of its Detach, which waits for it: nothing
+	// reaches the connection any more, and the calls that it was given have ended. Calls that it made may still run. It
+	// must not fail or panic: nobody repeats it. Nil: nobody hears.
+	Gone func(connection string)
 	// Wrap goes around every built-in handler; nil leaves them as they are.
 	Wrap func(functionID string, meta bus.Meta, h bus.Handler) bus.Handler
 	// Trace is the trace context of a call that is made now; nil takes it from the call that is being served.
