@@ -318,6 +318,38 @@ func TestForget(t *testing.T) {
 	w.ok(w.hub.Forget(w.ctx, "c1"))
 }
 
+// TestForgetDuringSubscribe: a subscription that is being made when its
+// connection goes is not left behind, since nobody forgets it a second time.
+func TestForgetDuringSubscribe(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.append("s", "a")
+	open := w.conns.block("c1")
+	one, every := sub("b", "c1", "s").from(-1), sub("b", "c1", "")
+	done := make(chan error)
+	go func() {
+		_, err := w.hub.Subscribe(w.ctx, one)
+		done <- err
+	}()
+	w.wait("c1", "the replay", func(n *connection) bool { return n.waiting == 1 })
+	w.ok(w.hub.Forget(w.ctx, "c1"))
+	open()
+	if err := <-done; !errors.Is(err, bus.ErrGone) {
+		t.Errorf("subscribe = %v, want %v", err, bus.ErrGone)
+	}
+	if _, err := w.hub.Subscribe(w.ctx, every); !errors.Is(err, bus.ErrGone) {
+		t.Errorf("subscribe to all = %v, want %v", err, bus.ErrGone)
+	}
+	for _, s := range []Subscription{one, every} {
+		if r, ok := w.row(s); ok {
+			t.Errorf("row left: %+v", r)
+		}
+	}
+	if n := w.hub.Browsers(); n != 0 {
+		t.Errorf("%d browsers, want 0", n)
+	}
+}
+
 // TestGoneConnectionLosesAllItsRows, also those of sessions where nothing is
 // posted.
 func TestGoneConnectionLosesAllItsRows(t *testing.T) {

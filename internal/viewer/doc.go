@@ -38,9 +38,10 @@
 //
 // # Failure and retry
 //
-// A connection that is gone for good, or does not serve the function id, loses
-// its row; the removal depends on the row being that very subscription. An
-// event above the frame limit is stored as a blob and goes as {type, $blob}.
+// A connection that is gone for good ([Hub.Forget], or a post finds it so), or
+// does not serve the function id, loses its row; the removal depends on the row
+// being that very subscription. An event above the frame limit is stored as a
+// blob and goes as {type, $blob}.
 // Any other failure is tried again with growing pauses; after that the row
 // stays where it is, and the next event starts over. Nothing here fails a turn
 // or makes it wait, but [Step.Flush], which is bounded.

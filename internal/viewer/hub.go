@@ -83,6 +83,8 @@ type Hub struct {
 	changing map[place]chan struct{}
 	subs     registry
 	told     recent
+	// gone are the connections that were forgotten.
+	gone recent
 }
 
 // place is where a row is stored.
@@ -113,7 +115,7 @@ func New(d Deps) (*Hub, error) {
 	d.Retries = cmp.Or(d.Retries, 12)
 	h := &Hub{
 		Deps: d, sessions: map[string]*session{}, conns: map[string]*conn{}, changing: map[place]chan struct{}{},
-		subs: newRegistry(), told: newRecent(recentTold),
+		subs: newRegistry(), told: newRecent(recentTold), gone: newRecent(recentGone),
 	}
 	h.base, h.stop = context.WithCancel(context.Background())
 	return h, nil

@@ -53,8 +53,12 @@ func (h *Hub) Browsers() int {
 	return len(h.subs.browsers)
 }
 
-// recentTold is how many announcements are remembered.
-const recentTold = 4096
+const (
+	// recentTold is how many announcements are remembered.
+	recentTold = 4096
+	// recentGone is how many connections may go while one subscription is made.
+	recentGone = 1024
+)
 
 // recent remembers the last n texts.
 type recent struct {

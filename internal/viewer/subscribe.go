@@ -40,8 +40,8 @@ type Subscribed struct {
 
 // Subscribe replays from the position to the end of the log and then stores the
 // subscription, in place of one of the same connection, browser and session.
-// Who may see the session is for the caller to check. Errors: those of the
-// ports, and that of ctx; there is no subscription then.
+// Who may see the session is for the caller to check. Errors: bus.ErrGone, those
+// of the ports, and that of ctx; there is no subscription then.
 func (h *Hub) Subscribe(ctx context.Context, sub Subscription) (Subscribed, error) {
 	row := Row{
 		ID: h.IDs.UUID(), BrowserID: sub.Browser, Connection: sub.Connection, SessionID: sub.Session,
@@ -125,10 +125,23 @@ func (h *Hub) store(ctx context.Context, row Row) error {
 	if _, err := raised.Wait(ctx); err != nil {
 		h.Logger.Warn("control item not raised", "session", row.SessionID, "error", err)
 	}
+	return h.admit(ctx, row)
+}
+
+// admit takes a stored row into the registry. Where its connection was forgotten
+// meanwhile, nobody would forget the row: it is removed. Errors: bus.ErrGone
+// then, and those of the store.
+func (h *Hub) admit(ctx context.Context, row Row) error {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.subs.add(row)
-	return nil
+	gone := h.gone.has[row.Connection]
+	if !gone {
+		h.subs.add(row)
+	}
+	h.mu.Unlock()
+	if !gone {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("viewer: subscribe: %w", bus.ErrGone), h.end(ctx, row))
 }
 
 // raise makes a running step look at what has changed around its session.
@@ -187,9 +200,9 @@ func (h *Hub) subscribeAll(ctx context.Context, row Row) (Subscribed, error) {
 	if _, err := state.Do(ctx, h.State, h.write(row)); err != nil {
 		return Subscribed{}, fmt.Errorf("viewer: store subscription: %w", err)
 	}
-	h.mu.Lock()
-	h.subs.add(row)
-	h.mu.Unlock()
+	if err := h.admit(ctx, row); err != nil {
+		return Subscribed{}, err
+	}
 	h.each(func(s *session) {
 		s.detach(func(r Row) bool { return false })
 		h.hold(s)

@@ -43,10 +43,12 @@ func (h *Hub) Unsubscribe(ctx context.Context, sub Subscription) (int, error) {
 	return h.Browsers(), nil
 }
 
-// Forget ends the subscriptions of a connection that is gone for good. Those
-// that another process took end when something is posted to them.
+// Forget ends the subscriptions of a connection that is gone for good, and those
+// that are being made. Those that another process took end when something is
+// posted to them.
 func (h *Hub) Forget(ctx context.Context, connection string) error {
 	h.mu.Lock()
+	h.gone.add(connection)
 	rows := h.subs.of(connection)
 	h.mu.Unlock()
 	var errs []error
