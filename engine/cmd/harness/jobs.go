@@ -32,6 +32,7 @@ type jobs struct {
 	// model of each provider.
 	provider string
 	models   map[string]string
+	viewers  *viewer.Hub
 	closers  []func(context.Context) error
 }
 
@@ -134,6 +135,7 @@ func (s *stack) openCore(ctx context.Context, j *jobs) error {
 	if err != nil {
 		return err
 	}
+	j.viewers = hub
 	j.closers = append(j.closers, hub.Close)
 	out, err := fanout.New(fanout.Deps{
 		State: s.db.State(), Bus: s.router.Worker("harness"), Hub: hub, Logger: s.logger, Policy: rules,
@@ -161,6 +163,14 @@ func (s *stack) openCore(ctx context.Context, j *jobs) error {
 	}
 	j.endpoints["turn-orchestrator"] = w.Endpoints()
 	return nil
+}
+
+// gone ends the subscriptions of a connection that is gone for good. Sockets
+// come and go between start and close, when the workers are there.
+func (s *stack) gone(connection string) {
+	if err := s.jobs.viewers.Forget(s.ctx, connection); err != nil {
+		s.logger.Warn("subscriptions of a lost connection not removed", "connection", connection, "error", err)
+	}
 }
 
 // turnViewer gives the hub to the turn.

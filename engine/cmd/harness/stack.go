@@ -186,7 +186,7 @@ func (s *stack) openBus(ctx context.Context) error {
 	}
 	s.router, err = router.New(router.Config{
 		Registry: s.registry, State: s.db.State(), Queue: s.queues, Clock: s.clock, IDs: s.ids, Logger: s.logger,
-		Access: may, Triggers: s.triggers, Wrap: s.telemetry.Wrap, Redact: redact.Text,
+		Access: may, Triggers: s.triggers, Wrap: s.telemetry.Wrap, Redact: redact.Text, Gone: s.gone,
 	})
 	if err != nil {
 		return err
