@@ -136,7 +136,7 @@ type ViewerSession interface {
 	// Flush waits until what was told is posted, as long as ctx lets it, and
 	// ends the session.
 	Flush(ctx context.Context) error
-	// Close ends the session at once.
+	// Close ends the session at once, if Flush has not.
 	Close()
 }
 

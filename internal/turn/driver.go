@@ -64,13 +64,15 @@ func (t *Turn) drive(ctx context.Context, call *bus.Call, rec *step.Record) *dri
 	return d
 }
 
+// close ends the delivery, however it went. The viewers are left last: until it
+// has stopped the courier may tell them of events.
 func (d *driver) close() {
-	if d.viewer != nil {
-		d.viewer.Close()
-	}
 	d.cancel()
 	if d.out != nil {
 		d.out.stop()
+	}
+	if d.viewer != nil {
+		d.viewer.Close()
 	}
 }
 

@@ -98,7 +98,8 @@ func (d *driver) leave() error {
 	return nil
 }
 
-// flush lets the viewers have what was told to them.
+// flush lets the viewers have what was told to them. Should that fail or take
+// too long, the close of the driver leaves them.
 func (d *driver) flush() {
 	if d.viewer == nil {
 		return
@@ -108,10 +109,9 @@ func (d *driver) flush() {
 	timer := d.t.Clock.NewTimer(flushFor)
 	defer timer.Stop()
 	done := make(chan error, 1)
-	viewer := d.viewer
 	go func() {
 		var err error
-		if v := caught(func() { err = viewer.Flush(ctx) }); v != nil {
+		if v := caught(func() { err = d.viewer.Flush(ctx) }); v != nil {
 			err = v
 		}
 		done <- err
@@ -123,5 +123,4 @@ func (d *driver) flush() {
 		}
 	case <-timer.C():
 	}
-	d.viewer = nil
 }
