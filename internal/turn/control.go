@@ -8,6 +8,7 @@ import (
 
 	"github.com/iii-aws/harness/engine/state"
 	"github.com/iii-aws/harness/internal/agent"
+	"github.com/iii-aws/harness/internal/turn/step"
 )
 
 // errInterrupted ends a transition whose outside work an abort has ended.
@@ -20,6 +21,31 @@ func (d *driver) readControl() error {
 		d.control = c
 	}
 	return err
+}
+
+// seen stores the rev of the control item behind which nothing was found: else
+// each sweep would wake a turn that waits for the same viewer who has come, or
+// the same words in its inbox. Nothing is passed over, as what a rev tells of is
+// written before it, and was read behind it. A failure costs the next sweep a
+// wake; as an error it would count towards giving the run up.
+func (d *driver) seen() {
+	rec := d.rec
+	if rec.State != step.Awaiting || rec.Wait != nil || d.control.Rev <= rec.SeenRev {
+		return
+	}
+	rec.SeenRev = d.control.Rev
+	// The due time names the next sweep's wake, which the queue would otherwise
+	// take for this one.
+	rec.SetDue(d.t.nowMS())
+	_, err := state.Do(d.ctx, d.t.State, d.t.recordWrite(d.ctx, rec, rec.Encode()))
+	switch {
+	case err == nil:
+		d.t.Stats.Waited(rec.SessionID, "seen")
+	case isConflict(err), d.ctx.Err() != nil:
+		d.t.Logger.Debug("rev not stored", "session", rec.SessionID, "error", err)
+	default:
+		d.t.Logger.Warn("rev not stored", "session", rec.SessionID, "error", err)
+	}
 }
 
 func (t *Turn) control(ctx context.Context, session string) (c agent.Control, ok bool, err error) {

@@ -41,6 +41,7 @@ func (t *Turn) step(ctx context.Context, call *bus.Call, req StepRequest) (StepR
 	case err != nil:
 		return StepResponse{}, err
 	case nothing:
+		d.seen()
 		return stale(), nil
 	}
 	from := rec.State
