@@ -27,7 +27,11 @@ var (
 // messageFormat is the first byte of the records of queues and timers.
 const messageFormat = 1
 
-const hasEnd = 1
+// Flags of a storedMessage.
+const (
+	hasEnd   = 1
+	external = 2
+)
 
 // storedMessage is a message as it lies in a bucket: waiting, in flight, given
 // up or on a timer.
@@ -52,6 +56,9 @@ func (m *storedMessage) encode(key []byte) ([]byte, error) {
 	if m.FailedAt != 0 {
 		flags |= hasEnd
 	}
+	if m.External {
+		flags |= external
+	}
 	b = append(b, messageFormat, flags)
 	// The group comes first: it is all that is read when the file is opened.
 	for _, s := range []string{m.Group, m.ID, m.ReceiptID, m.FunctionID, m.Namespace, m.DedupID, m.Traceparent, m.Baggage, string(principal)} {
@@ -75,6 +82,7 @@ func decodeMessage(name string, key, data []byte) (storedMessage, error) {
 	}
 	m := storedMessage{Message: queue.Message{Queue: name}}
 	flags := in.byte()
+	m.External = flags&external != 0
 	var principal string
 	for _, s := range []*string{&m.Group, &m.ID, &m.ReceiptID, &m.FunctionID, &m.Namespace, &m.DedupID, &m.Traceparent, &m.Baggage, &principal} {
 		*s = in.text()

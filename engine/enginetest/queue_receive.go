@@ -23,7 +23,7 @@ func testVerbatim(s *queueSuite) {
 			Queue: name, Group: "g", FunctionID: "t::f", Namespace: "shop",
 			Data:      json.RawMessage("{\"z\": 1e3,\n \"a\":12345678901234567890, \"t\":\"<é\\u0000>\"}"),
 			Principal: bus.Principal{ID: "p", Role: bus.RoleApprover, WorkspaceID: "w", OnBehalfOf: "slack:T:U", Sessions: []string{"s-*"}},
-			ReceiptID: "r-1", Traceparent: "00-1-2-01", Baggage: "k=v",
+			ReceiptID: "r-1", Traceparent: "00-1-2-01", Baggage: "k=v", External: true,
 		}
 		sent := s.send(m)
 		d := s.one(name)

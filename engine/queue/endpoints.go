@@ -35,7 +35,7 @@ type Option func(*endpoints)
 // WithAuthorize asks f whether a call of engine::queue::enqueue may name the
 // function it wants called: the queue calls it later in the name of the bus.
 // f's error is the answer.
-func WithAuthorize(f func(ctx context.Context, call *bus.Call, namespace, functionID string) error) Option {
+func WithAuthorize(f func(call *bus.Call, namespace, functionID string) error) Option {
 	return func(e *endpoints) { e.authorize = f }
 }
 
@@ -48,7 +48,7 @@ func WithDefined(f func(name string)) Option {
 type endpoints struct {
 	q         Queue
 	defined   func(name string)
-	authorize func(ctx context.Context, call *bus.Call, namespace, functionID string) error
+	authorize func(call *bus.Call, namespace, functionID string) error
 }
 
 // Endpoints serves the functions of the bus over q, by id. Calls from a
@@ -57,7 +57,7 @@ func Endpoints(q Queue, opts ...Option) map[string]bus.Endpoint {
 	e := &endpoints{
 		q:         q,
 		defined:   func(string) {},
-		authorize: func(context.Context, *bus.Call, string, string) error { return nil },
+		authorize: func(*bus.Call, string, string) error { return nil },
 	}
 	for _, o := range opts {
 		o(e)

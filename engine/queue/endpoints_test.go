@@ -113,7 +113,7 @@ func TestEndpointEnqueue(t *testing.T) {
 
 func TestEndpointAuthorize(t *testing.T) {
 	t.Parallel()
-	f := newFunctions(t, queue.WithAuthorize(func(_ context.Context, call *bus.Call, namespace, function string) error {
+	f := newFunctions(t, queue.WithAuthorize(func(call *bus.Call, namespace, function string) error {
 		if namespace+" "+function == "default open::f" && call.Principal.ID == "ann" {
 			return nil
 		}

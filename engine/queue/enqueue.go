@@ -41,6 +41,7 @@ func (e *endpoints) enqueue(ctx context.Context, call *bus.Call, req enqueueRequ
 	}
 	m := Message{
 		Queue: req.Queue, FunctionID: req.FunctionID, Data: req.Data, Principal: call.Principal,
+		External:    call.Connection != "",
 		Traceparent: text(req.Traceparent), Baggage: text(req.Baggage), Namespace: text(req.Namespace),
 		ReceiptID: strings.TrimSpace(req.ReceiptID),
 	}
@@ -50,7 +51,7 @@ func (e *endpoints) enqueue(ctx context.Context, call *bus.Call, req enqueueRequ
 	if m.Namespace == "" {
 		m.Namespace = bus.DefaultNamespace
 	}
-	if err := e.authorize(ctx, call, m.Namespace, m.FunctionID); err != nil {
+	if err := e.authorize(call, m.Namespace, m.FunctionID); err != nil {
 		return enqueueResponse{}, err
 	}
 	sent, err := e.q.Submit(ctx, m).Wait(ctx)

@@ -20,9 +20,12 @@ type Message struct {
 	Namespace  string          `json:"namespace,omitempty"`
 	Data       json.RawMessage `json:"data"`
 	// Principal is who made the message.
-	Principal   bus.Principal `json:"principal"`
-	Traceparent string        `json:"traceparent,omitempty"`
-	Baggage     string        `json:"baggage,omitempty"`
+	Principal bus.Principal `json:"principal"`
+	// External: a connection sent it, so it reaches no internal function of
+	// somebody else, whoever serves the id when it is delivered.
+	External    bool   `json:"external,omitempty"`
+	Traceparent string `json:"traceparent,omitempty"`
+	Baggage     string `json:"baggage,omitempty"`
 	// ReceiptID is the id that the sender knows; the message's own if empty.
 	ReceiptID string `json:"receipt_id,omitempty"`
 }

@@ -23,6 +23,8 @@ type waiter interface{ deliver(o outcome) }
 // change once it is handed over.
 type call struct {
 	bus.Call
+	// external: a connection had the bus make it, so internal functions are out of its reach.
+	external bool
 	// callerWorker is the worker id of a socket that calls.
 	callerWorker string
 	trace        string // trace id, empty if none

@@ -23,7 +23,7 @@ func (r *Router) dispatch(ctx context.Context, c *call) error {
 		if err != nil {
 			return err
 		}
-		if err := reachable(c, reg); err != nil {
+		if err := r.reachable(c, reg); err != nil {
 			return err
 		}
 		if c.Data, err = payload(c, reg); err != nil {
@@ -41,14 +41,26 @@ func (r *Router) dispatch(ctx context.Context, c *call) error {
 	return protocol.InvocationStopped()
 }
 
-// reachable refuses calls of internal functions from sockets other than the one that serves it.
-func reachable(c *call, reg *registry.Registration) error {
-	if c.Connection == "" || !reg.Meta.Internal || reg.Connection == c.Connection {
+// reachable refuses calls of internal functions from sockets other than the one that serves it. What a socket had stored
+// to be called later may reach those that its own principal serves: the connection may be another by then.
+func (r *Router) reachable(c *call, reg *registry.Registration) error {
+	switch {
+	case !reg.Meta.Internal, c.Connection == "" && !c.external:
+		return nil
+	case c.external:
+		if p := r.peer(reg.Connection); p != nil && p.conn.Principal().ID == c.Principal.ID {
+			return nil
+		}
+	case reg.Connection == c.Connection:
 		return nil
 	}
+	return internalFunction(c.FunctionID)
+}
+
+func internalFunction(id string) error {
 	return &refusedError{&bus.Error{
 		Code:    protocol.CodeForbidden,
-		Message: "Function " + c.FunctionID + " is internal to the bus: no connection may call it.",
+		Message: "Function " + id + " is internal to the bus: no connection may call it.",
 	}}
 }
 

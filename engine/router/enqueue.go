@@ -19,7 +19,7 @@ func (r *Router) submit(ctx context.Context, c *call, name, dedupID string) func
 		return fail(enqueueError("there is no queue provider"))
 	}
 	if reg, _ := r.cfg.Registry.Resolve(c.Namespace, c.FunctionID); reg != nil {
-		if err := reachable(c, reg); err != nil {
+		if err := r.reachable(c, reg); err != nil {
 			return fail(err)
 		}
 	}
@@ -29,7 +29,7 @@ func (r *Router) submit(ctx context.Context, c *call, name, dedupID string) func
 	receipt := r.cfg.IDs.UUID()
 	sent := r.cfg.Queue.Submit(ctx, queue.Message{
 		Queue: name, DedupID: dedupID, FunctionID: c.FunctionID, Namespace: c.Namespace, Data: c.Data,
-		Principal: c.Principal, Traceparent: c.Traceparent, Baggage: c.Baggage, ReceiptID: receipt,
+		Principal: c.Principal, External: c.Connection != "" || c.external, Traceparent: c.Traceparent, Baggage: c.Baggage, ReceiptID: receipt,
 	})
 	return func(ctx context.Context) (json.RawMessage, error) {
 		if _, err := sent.Wait(ctx); err != nil {

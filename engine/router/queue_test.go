@@ -144,3 +144,32 @@ func TestServeQueue(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestExternalMessageReachesNothingInternal: also when the function came to be
+// after it was sent.
+func TestExternalMessageReachesNothingInternal(t *testing.T) {
+	t.Parallel()
+	g := newRig(t)
+	g.serve("f::inner", bus.Meta{Internal: true}, echo)
+	g.serve("f::open", bus.Meta{}, echo)
+	b := g.connect("b")
+	g.RegisterFunction(t.Context(), b, &protocol.RegisterFunction{ID: "b::inner", Metadata: json.RawMessage(`{"internal":true}`)})
+	ann := bus.Principal{ID: "ann"}
+	for _, tt := range []struct {
+		id   string
+		by   bus.Principal
+		code string
+	}{{"f::inner", ann, "FORBIDDEN"}, {"f::open", ann, ""}, {"b::inner", ann, "FORBIDDEN"}} {
+		d := queue.Delivery{ID: "m" + tt.id, Message: queue.Message{FunctionID: tt.id, Data: json.RawMessage("1"), Principal: tt.by, External: true}}
+		if err := g.ServeQueue(t.Context(), d); (err == nil) != (tt.code == "") || (err != nil && bus.Code(err) != tt.code) {
+			t.Errorf("%s: error = %v, want %q", tt.id, err, tt.code)
+		}
+	}
+	done := make(chan error, 1)
+	d := queue.Delivery{ID: "own", Message: queue.Message{FunctionID: "b::inner", Data: json.RawMessage("1"), Principal: b.principal, External: true}}
+	go func() { done <- g.ServeQueue(t.Context(), d) }()
+	g.answer(b, b.call(t), "1")
+	if err := <-done; err != nil {
+		t.Errorf("its own: %v", err)
+	}
+}

@@ -17,6 +17,7 @@ func (r *Router) ServeQueue(ctx context.Context, d queue.Delivery) error {
 	if err != nil {
 		return err
 	}
+	c.external = d.External
 	c.IdempotencyKey = d.ID // equal for every receive of the message
 	c.Traceparent, c.Baggage, c.trace = "", "", ""
 	c.setTrace(d.Traceparent, d.Baggage)

@@ -21,19 +21,34 @@ const (
 
 // start takes work: queues, change feeds and the sweep.
 func (s *stack) start(ctx context.Context) error {
+	s.consuming.Lock()
+	s.consumers = map[string]bool{}
+	s.consuming.Unlock()
 	for _, name := range s.queues.Names() {
-		c := queue.NewConsumer(s.queues, queue.ConsumerConfig{Queue: name, Clock: s.clock, Logger: s.logger, Drain: drainSteps, Serve: s.serve})
-		s.loop(func() {
-			if err := c.Run(s.work); err != nil {
-				s.logger.Error("queue not drained", "queue", name, "error", err)
-			}
-		})
+		s.consume(name)
 	}
 	for _, kind := range []embedded.FeedKind{embedded.FeedState, embedded.FeedStream} {
 		s.loop(func() { s.dispatch.Run(s.work, changes{s.db.Feed(kind)}, parallelTriggers) })
 	}
 	s.loop(s.sweep)
 	return nil
+}
+
+// consume drains a queue, once however often it is called for a name. Before start it does nothing: start asks for every
+// queue.
+func (s *stack) consume(name string) {
+	s.consuming.Lock()
+	defer s.consuming.Unlock()
+	if s.consumers == nil || s.consumers[name] || s.work.Err() != nil {
+		return
+	}
+	s.consumers[name] = true
+	c := queue.NewConsumer(s.queues, queue.ConsumerConfig{Queue: name, Clock: s.clock, Logger: s.logger, Drain: drainSteps, Serve: s.serve})
+	s.loop(func() {
+		if err := c.Run(s.work); err != nil {
+			s.logger.Error("queue not drained", "queue", name, "error", err)
+		}
+	})
 }
 
 func (s *stack) loop(f func()) {
@@ -92,7 +107,9 @@ const drainSteps = 5 * time.Second
 // stop takes no new work, lets running steps store what they did, and closes
 // sockets and data.
 func (s *stack) stop(ctx context.Context) error {
+	s.consuming.Lock() // no loop starts while they are waited for
 	s.endWork()
+	s.consuming.Unlock()
 	done := make(chan struct{})
 	go func() {
 		s.loops.Wait()

@@ -84,7 +84,10 @@ type stack struct {
 	work    context.Context // ends when no new work is taken
 	endWork context.CancelFunc
 	loops   sync.WaitGroup
-	closers []func(context.Context) error
+	// consuming guards consumers, which is nil until queues are drained and has the names that are.
+	consuming sync.Mutex
+	consumers map[string]bool
+	closers   []func(context.Context) error
 }
 
 // openStack opens the data and registers every worker. Nothing runs before
@@ -180,7 +183,10 @@ func (s *stack) openBus(ctx context.Context) error {
 		return err
 	}
 	may := gateway.NewAccess()
-	s.triggers, err = trigger.NewTable(ctx, trigger.Config{State: s.db.State(), Registry: s.registry, IDs: s.ids, Logger: s.logger})
+	s.triggers, err = trigger.NewTable(ctx, trigger.Config{State: s.db.State(), Registry: s.registry, IDs: s.ids, Logger: s.logger,
+		Authorize: func(call *bus.Call, triggerType, namespace, functionID string) error {
+			return s.router.MayBind(call, triggerType, namespace, functionID)
+		}})
 	if err != nil {
 		return err
 	}
@@ -208,7 +214,8 @@ func (s *stack) serveEngine() error {
 	all := map[string]bus.Endpoint{}
 	for _, group := range []map[string]bus.Endpoint{
 		state.Endpoints(s.db.State()), stream.Endpoints(s.db.Streams(), s.override), blob.Endpoints(s.db.Blobs(), s.owns),
-		queue.Endpoints(s.queues), channel.Endpoints(s.channels), s.tokens.Endpoints(), s.router.Endpoints(), s.triggers.Endpoints(),
+		queue.Endpoints(s.queues, queue.WithDefined(s.consume), queue.WithAuthorize(s.router.MayCall)),
+		channel.Endpoints(s.channels), s.tokens.Endpoints(), s.router.Endpoints(), s.triggers.Endpoints(),
 		s.registry.Endpoints(registry.Views{Triggers: s.triggers, Active: s.router.Active}),
 	} {
 		for id, e := range group {
