@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -107,8 +108,12 @@ func (s *stack) openScripted(context.Context, *jobs) (map[string]bus.Endpoint, e
 }
 
 func (s *stack) openShell(_ context.Context, j *jobs) (map[string]bus.Endpoint, error) {
+	secrets := s.secretFile
+	if dir := filepath.Dir(secrets); filepath.Base(dir) == ".harness" {
+		secrets = dir // all in it is the harness's, tokens too
+	}
 	w, err := shell.New(shell.Deps{
-		Root: s.workDir, Protected: []string{s.data, s.secretFile}, Channels: s.channels, Blobs: s.db.Blobs(), Clock: s.clock, Logger: s.logger,
+		Root: s.workDir, Protected: []string{s.data, secrets}, Channels: s.channels, Blobs: s.db.Blobs(), Clock: s.clock, Logger: s.logger,
 		Environ: s.environ, SecretEnv: credential.Names(), Config: s.config.WorkerConfig("shell"),
 	})
 	if err != nil {
