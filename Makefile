@@ -4,6 +4,8 @@
 ## make test    the tests alone (PKG=./engine/router for some of them)
 ## make cover   the tests, and the coverage of every package; leaves cover.out
 ## make fuzz    every fuzz target for FUZZTIME (5m)
+## make sdks    install the stock iii SDKs, which tests and benchmarks run, into the user's cache;
+##              needs node, npm and python3
 ## make bench   every benchmark (PKG for some packages, BENCH for a pattern)
 ## make fmt     format the code
 ## make vet, make lint, make tidy   one check each of those `make check` makes first
@@ -23,7 +25,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build fmt fmt-check vet lint tidy test cover check fuzz bench
+.PHONY: help sdks build fmt fmt-check vet lint tidy test cover check fuzz bench
 
 help:
 	@sed -n 's/^## \{0,1\}//p' Makefile
@@ -58,6 +60,9 @@ check: fmt-check vet lint tidy
 
 fuzz:
 	$(GO) run ./scripts/check fuzz -time $(or $(FUZZTIME),5m) $(PKG)
+
+sdks:
+	$(GO) run ./scripts/sdks
 
 bench:
 	$(GO) run ./scripts/bench -bench '$(BENCH)' $(PKG)

@@ -12,7 +12,7 @@
 // The exit code is 0 if all is well, 1 if a check failed and 2 if the command line is wrong. The last
 // line is "N passed, N failed, N skipped": tests with their subtests, and runs of fuzz targets; a
 // package that does not build counts as one failure. Before it stand one line for each skipped test
-// with its reason, and one line for each thing other than a test that failed.
+// with its reason, tests that miss the same thing in one line together, and one line for each thing other than a test that failed.
 //
 // With the environment variable CI set to "true", a skipped test is a failure, and so is a machine on
 // which the race detector cannot run.
@@ -22,10 +22,11 @@
 // The tests run once, with the race detector and with coverage of all gated packages in every test
 // binary, so that a package is also covered by the tests of its users. The gate is 100 % of the
 // statements of internal/policy and internal/turn/step, and 85 % of those of each other package below
-// engine/ and internal/. Two things are not counted:
+// engine/ and internal/. Three things are not counted:
 //
 //   - engine/enginetest and what is below it: suites are test code, and most of their statements run
 //     only when the backend under test is broken;
+//   - engine/sdk: it runs the stock SDKs for tests, and without Node and Python none of it runs;
 //   - the file main.go of a main package as long as it has at most ten statements: enough to wire a
 //     program up, not to hold logic. What a program does belongs into its other files, which count.
 //

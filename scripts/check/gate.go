@@ -29,7 +29,7 @@ func gate(rel string) int {
 	switch {
 	case slices.Contains(fullGates, rel):
 		return fullGate
-	case below(rel, "engine/enginetest"):
+	case below(rel, "engine/enginetest"), below(rel, "engine/sdk"):
 		return 0
 	case below(rel, "engine"), below(rel, "internal"):
 		return commonGate

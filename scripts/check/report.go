@@ -150,6 +150,8 @@ func isProgress(line string) bool {
 	return false
 }
 
+const noReason = "no reason given"
+
 // skipReason is what a skipped test said, in one line.
 func skipReason(output string) string {
 	var words []string
@@ -159,7 +161,7 @@ func skipReason(output string) string {
 		}
 	}
 	if len(words) == 0 {
-		return "no reason given"
+		return noReason
 	}
 	return strings.Join(words, " ")
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
 )
 
 // tally is what a run of checks came to.
@@ -39,9 +40,7 @@ func (p problems) print(w io.Writer) int {
 
 // finish writes the closing lines and returns the exit code.
 func (t *tally) finish(w io.Writer, ci bool) int {
-	for _, s := range t.skipped {
-		fmt.Fprintf(w, "skipped: %s: %s\n", s.test, s.reason)
-	}
+	printSkipped(w, t.skipped)
 	if ci && len(t.skipped) > 0 {
 		t.problem("skipped tests are failures under CI=true")
 	}
@@ -54,4 +53,26 @@ func (t *tally) finish(w io.Writer, ci bool) int {
 	}
 	fmt.Fprintf(w, "%d passed, %d failed, %d skipped\n", t.passed, t.failed, len(t.skipped))
 	return code
+}
+
+// place is where in the source a test said something.
+var place = regexp.MustCompile(`^[^ ]+_test\.go:[0-9]+: `)
+
+// printSkipped writes a line for each skipped test. Those that miss the same
+// thing share one.
+func printSkipped(w io.Writer, skipped []skip) {
+	more := map[string]int{}
+	for _, s := range skipped {
+		more[place.ReplaceAllString(s.reason, "")]++
+	}
+	for _, s := range skipped {
+		reason := place.ReplaceAllString(s.reason, "")
+		switch n := more[reason]; {
+		case n == 1 || reason == noReason:
+			fmt.Fprintf(w, "skipped: %s: %s\n", s.test, s.reason)
+		case n > 1:
+			fmt.Fprintf(w, "skipped: %s and %d more: %s\n", s.test, n-1, reason)
+			more[reason] = 0
+		}
+	}
 }

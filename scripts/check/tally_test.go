@@ -19,6 +19,8 @@ func TestFinish(t *testing.T) {
 		{"one failed", tally{passed: 3, failed: 1}, false, exitFailed, "3 passed, 1 failed, 0 skipped\n"},
 		{"a skip", tally{passed: 3, skipped: skipped}, false, exitOK,
 			"skipped: m/a.TestNode: node is not installed\n3 passed, 0 failed, 1 skipped\n"},
+		{"skips of one reason", tally{passed: 3, skipped: []skip{{"m/a.TestOne", "a_test.go:4: no node"}, {"m/a.TestTwo", "b_test.go:9: no node"}, {"m/b.TestThree", "c_test.go:1: no python"}}}, false, exitOK,
+			"skipped: m/a.TestOne and 1 more: no node\nskipped: m/b.TestThree: c_test.go:1: no python\n3 passed, 0 failed, 3 skipped\n"},
 		{"a skip under CI", tally{passed: 3, skipped: skipped}, true, exitFailed,
 			"skipped: m/a.TestNode: node is not installed\ncheck: skipped tests are failures under CI=true\n3 passed, 0 failed, 1 skipped\n"},
 		{"a problem beside the tests", tally{passed: 3, problems: problems{"coverage: below"}}, false, exitFailed,
