@@ -3,12 +3,13 @@ package trigger
 import (
 	"context"
 	"encoding/json"
+	"sync/atomic"
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/registry"
 )
 
-// The trigger types that the bus provides.
+// The trigger types whose changes a Dispatcher delivers.
 const (
 	TypeState  = "state"
 	TypeStream = "stream"
@@ -23,22 +24,25 @@ const (
 	connected               // by a connection
 )
 
-// binding is one trigger. It does not change; it is replaced as a whole.
+// binding is one trigger. But for its connection, and for who serves it, it does not change; it is replaced as a whole.
 type binding struct {
 	id, kind              string
 	namespace, functionID string
-	// provider is the namespace that was asked for as that of the type's provider; empty for the usual rules.
-	provider         string
+	// provider is the namespace that was asked for as that of the type's provider; empty for the usual rules, which begin
+	// with home.
+	provider, home   string
 	config, metadata json.RawMessage
-	principal        bus.Principal
-	origin           origin
-	// connection is the socket that a connected binding belongs to.
-	connection string
+	// condition is the function that the config names as its condition; empty if none.
+	condition string
+	principal bus.Principal
+	origin    origin
+	// connection is the socket that a connected binding belongs to; nil for others.
+	connection atomic.Pointer[string]
 	// external bindings were made by a socket: they may not reach internal functions.
 	external bool
 
-	// match is nil for a parked binding.
-	match *match
+	// served is who has the binding; nil for a parked one. refused is who would not have it. The table's mu guards both.
+	served, refused *source
 	// life ends with the binding.
 	life context.Context
 	end  context.CancelFunc
@@ -46,32 +50,35 @@ type binding struct {
 	lanes lanes
 }
 
-func newBinding(id, kind, namespace, functionID string) *binding {
-	b := &binding{id: id, kind: kind, namespace: namespace, functionID: functionID}
+func newBinding(id, kind, namespace, functionID string, config, metadata json.RawMessage) *binding {
+	b := &binding{
+		id: id, kind: kind, namespace: namespace, functionID: functionID, home: bus.DefaultNamespace,
+		config: config, metadata: metadata, condition: condition(config),
+	}
 	b.life, b.end = context.WithCancel(context.Background())
 	if b.namespace == "" {
 		b.namespace = bus.DefaultNamespace
 	}
-	return b
-}
-
-// configure reads the config of a type that the bus provides; any other parks the binding. The error has the code
-// trigger_registration_failed.
-func (b *binding) configure() error {
 	if len(b.config) == 0 {
 		b.config = json.RawMessage("{}")
 	}
-	if b.provider != "" && b.provider != bus.DefaultNamespace {
-		return nil
+	return b
+}
+
+// conn is the socket that the binding belongs to now.
+func (b *binding) conn() string {
+	if c := b.connection.Load(); c != nil {
+		return *c
 	}
-	var err error
-	switch b.kind {
-	case TypeState:
-		b.match, err = readState(b.config)
-	case TypeStream:
-		b.match, err = readStream(b.config)
+	return ""
+}
+
+// view is the binding as its provider sees it.
+func (b *binding) view() Binding {
+	return Binding{
+		ID: b.id, Type: b.kind, Namespace: b.namespace, FunctionID: b.functionID, Config: b.config, Metadata: b.metadata,
+		Principal: b.principal, External: b.external, Connection: b.conn(), own: b,
 	}
-	return err
 }
 
 // row is the binding as lists show it.

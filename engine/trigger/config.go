@@ -16,7 +16,7 @@ import (
 type stateConfig struct {
 	Scope     *string `json:"scope,omitempty"`
 	Key       *string `json:"key,omitempty"`
-	Condition string  `json:"condition_function_id,omitempty"`
+	Condition string  `json:"condition_function_id,omitempty"` // read by newBinding, here for its type and schema
 }
 
 // streamConfig is the config of a stream trigger. The empty string matches everything.
@@ -30,7 +30,6 @@ type streamConfig struct {
 // match says which changes concern a binding. Nil matches everything.
 type match struct {
 	first, second, third *string // scope, key; or stream, group, item
-	condition            string
 }
 
 func readState(config json.RawMessage) (*match, error) {
@@ -38,7 +37,7 @@ func readState(config json.RawMessage) (*match, error) {
 	if err := readConfig(config, &c); err != nil {
 		return nil, err
 	}
-	return &match{first: c.Scope, second: c.Key, condition: c.Condition}, nil
+	return &match{first: c.Scope, second: c.Key}, nil
 }
 
 func readStream(config json.RawMessage) (*match, error) {
@@ -46,7 +45,7 @@ func readStream(config json.RawMessage) (*match, error) {
 	if err := readConfig(config, &c); err != nil {
 		return nil, err
 	}
-	return &match{first: unlessEmpty(c.Stream), second: unlessEmpty(c.Group), third: unlessEmpty(c.Item), condition: c.Condition}, nil
+	return &match{first: unlessEmpty(c.Stream), second: unlessEmpty(c.Group), third: unlessEmpty(c.Item)}, nil
 }
 
 func unlessEmpty(s string) *string {

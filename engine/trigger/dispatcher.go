@@ -145,21 +145,12 @@ func (d *Dispatcher) deliver(ctx context.Context, b *binding, f firing) {
 
 // try makes one attempt.
 func (d *Dispatcher) try(ctx context.Context, b *binding, f firing) error {
-	if err := d.Table.reachable(b); err != nil {
-		return err
-	}
 	if f.event != nil && d.bounded(b, f.event.Stream) {
 		if owns, err := d.Owns(ctx, b.principal, f.event.Group); err != nil || !owns {
 			return err
 		}
 	}
-	if b.match.condition != "" {
-		answer, err := d.call(ctx, b, b.match.condition, f.payload, nil)
-		if err != nil || strings.TrimSpace(string(answer)) == "false" {
-			return err
-		}
-	}
-	_, err := d.call(ctx, b, b.functionID, f.payload, b.metadata)
+	_, _, err := d.Fire(ctx, b.view(), Firing{Payload: f.payload, Metadata: true})
 	return err
 }
 
@@ -172,11 +163,14 @@ func (d *Dispatcher) bounded(b *binding, name string) bool {
 	return b.principal.Role != bus.RoleWorker || d.SessionStream(name)
 }
 
-func (d *Dispatcher) call(ctx context.Context, b *binding, functionID string, payload, metadata json.RawMessage) (json.RawMessage, error) {
+func (d *Dispatcher) call(ctx context.Context, b Binding, f Firing, functionID string, metadata json.RawMessage) (json.RawMessage, error) {
 	return d.Invoker.Invoke(ctx, bus.Invocation{
-		FunctionID: functionID, Namespace: b.namespace, Data: payload, Metadata: metadata, Principal: &b.principal,
+		FunctionID: functionID, Namespace: b.Namespace, Data: f.Payload, Metadata: metadata, Principal: &b.Principal, Timeout: f.Timeout,
 	})
 }
+
+// isFalse reports whether a condition said no.
+func isFalse(answer json.RawMessage) bool { return strings.TrimSpace(string(answer)) == "false" }
 
 // final reports whether trying again is of no use.
 func final(err error) bool {

@@ -47,7 +47,7 @@ type typesListResponse struct {
 func (t *Table) typesList(_ context.Context, _ *bus.Call, req typesListRequest) (typesListResponse, error) {
 	res := typesListResponse{Triggers: []registry.TriggerTypeSummary{}}
 	for _, k := range t.Types() {
-		if strings.HasPrefix(k.ID, req.Prefix) && (req.Worker == "" || k.WorkerName == req.Worker) && found(req.Search, k.ID, k.Description) {
+		if (req.IncludeInternal || !k.Internal) && strings.HasPrefix(k.ID, req.Prefix) && (req.Worker == "" || k.WorkerName == req.Worker) && found(req.Search, k.ID, k.Description) {
 			res.Triggers = append(res.Triggers, k.Summary())
 		}
 	}
@@ -93,14 +93,23 @@ func (t *Table) typeDetail(namespace, id string) *typeDetail {
 			TriggerTypeSummary: k.Summary(),
 			ConfigSchema:       k.ConfigSchema, RequestSchema: k.RequestSchema, ResponseSchema: k.ResponseSchema,
 		}
-		for _, b := range t.All() {
-			if b.Type == id {
-				d.InstanceCount++
-			}
-		}
+		d.InstanceCount = t.count(typeKey{namespace, id})
 		return d
 	}
 	return nil
+}
+
+// count is how many bindings are of a type.
+func (t *Table) count(k typeKey) int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	n := 0
+	for _, b := range t.all {
+		if t.typeOf(b) == k {
+			n++
+		}
+	}
+	return n
 }
 
 type listRequest struct {
@@ -158,9 +167,10 @@ func (t *Table) info(_ context.Context, _ *bus.Call, req infoRequest) (infoRespo
 		ID: b.id, TriggerType: b.kind, FunctionID: b.functionID, WorkerName: t.cfg.Registry.WorkerName(b.namespace, b.functionID),
 		Config: b.config, Metadata: b.metadata,
 	}
-	if b.match != nil {
-		res.Trigger = t.typeDetail(bus.DefaultNamespace, b.kind)
-	}
+	t.mu.RLock()
+	k := t.typeOf(b)
+	t.mu.RUnlock()
+	res.Trigger = t.typeDetail(k.namespace, k.id)
 	if e, ok := t.cfg.Registry.Lookup(b.namespace, b.functionID); ok {
 		d := registry.Detail(e, t.All())
 		res.Function = &d

@@ -83,11 +83,11 @@ func (t *Table) unregister(ctx context.Context, call *bus.Call, req unregisterRe
 	b := t.find(req.ID)
 	switch {
 	case b == nil:
-	case b.origin == connected && call.Connection != "" && b.connection == call.Connection:
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if t.all[b.id] == b {
-			t.drop(b.id)
+	case b.origin == connected && call.Connection != "" && b.conn() == call.Connection:
+		t.changing.Lock()
+		defer t.changing.Unlock()
+		if t.find(b.id) == b {
+			t.drop(b)
 		}
 		return unregisterResponse{Removed: true}, nil
 	case b.origin == stored && (b.principal.ID == call.Principal.ID || call.Principal.SeesAll()):

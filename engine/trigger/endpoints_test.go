@@ -45,8 +45,8 @@ func TestTriggerLists(t *testing.T) {
 		t1 = `{"id":"t1","trigger_type":"state","function_id":"ora::listed","worker_name":"ora-b","config":{"scope":"l"},"config_summary":"{\"scope\":\"l\"}"}`
 		t2 = `{"id":"t2","trigger_type":"durable:subscriber","function_id":"hook::f","worker_name":"hook","config":{"topic":"agent::x"},"config_summary":"{\"topic\":\"agent::x\"}"}`
 		t3 = `{"id":"t3","trigger_type":"state","function_id":"engine::internal","worker_name":"engine","config":{},"config_summary":"{}"}`
-		st = `{"id":"state","namespace":"default","worker_name":"state","description":"Calls a function when a value of the state changes"}`
-		sr = `{"id":"stream","namespace":"default","worker_name":"stream","description":"Calls a function when an item of a stream changes"}`
+		st = `{"id":"state","namespace":"default","worker_name":"engine","description":"Calls a function when a value of the state changes"}`
+		sr = `{"id":"stream","namespace":"default","worker_name":"engine","description":"Calls a function when an item of a stream changes"}`
 		fn = `{"function_id":"ora::listed","namespace":"default","worker_name":"ora-b","description":"a listed fn","registered_triggers":[{"id":"t1","trigger_type":"state","config":{"scope":"l"}}]}`
 	)
 	rows := func(r ...string) string { return `{"registered_triggers":[` + strings.Join(r, ",") + `]}` }
@@ -62,7 +62,7 @@ func TestTriggerLists(t *testing.T) {
 		{function: "engine::triggers::list", data: `{}`, want: types(st, sr)},
 		{function: "engine::triggers::list", data: `{"prefix":"str"}`, want: types(sr)},
 		{function: "engine::triggers::list", data: `{"search":"value"}`, want: types(st)},
-		{function: "engine::triggers::list", data: `{"worker":"stream"}`, want: types(sr)},
+		{function: "engine::triggers::list", data: `{"worker":"engine"}`, want: types(st, sr)},
 		{function: "engine::triggers::info", data: `{"id":"nope"}`, code: "NOT_FOUND", message: "Trigger type 'nope' is not registered in namespace 'default'."},
 		{function: "engine::triggers::info", data: `{"id":"state","namespace":"shop"}`, code: "NOT_FOUND", message: "Trigger type 'state' is not registered in namespace 'shop'."},
 		{function: "engine::registered-triggers::info", data: `{"id":"nope"}`, code: "NOT_FOUND", message: "Registered trigger 'nope' was not found."},

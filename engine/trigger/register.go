@@ -24,17 +24,19 @@ type Declaration struct {
 func (t *Table) Declare(worker string, list []Declaration) error {
 	bindings := make([]*binding, len(list))
 	for i, d := range list {
-		b := newBinding(fmt.Sprintf("%s/%s/%s/%d", worker, d.FunctionID, d.Type, i), d.Type, bus.DefaultNamespace, d.FunctionID)
-		b.config, b.metadata, b.principal, b.origin = d.Config, d.Metadata, bus.System(), declared
-		if err := b.configure(); err != nil {
-			return fmt.Errorf("trigger: worker %s: %s trigger of %s: %w", worker, d.Type, d.FunctionID, err)
-		}
+		b := newBinding(fmt.Sprintf("%s/%s/%s/%d", worker, d.FunctionID, d.Type, i), d.Type, bus.DefaultNamespace, d.FunctionID, d.Config, d.Metadata)
+		b.principal, b.origin = bus.System(), declared
 		bindings[i] = b
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, b := range bindings {
-		t.put(b)
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	for i, b := range bindings {
+		if err := t.put(context.Background(), b); err != nil {
+			for _, done := range bindings[:i] {
+				t.drop(done)
+			}
+			return fmt.Errorf("trigger: worker %s: %s trigger of %s: %w", worker, b.kind, b.functionID, err)
+		}
 	}
 	return nil
 }
@@ -42,64 +44,75 @@ func (t *Table) Declare(worker string, list []Declaration) error {
 // Register adds a binding that lives as long as its connection, or replaces the one of its id. Errors are *bus.Error:
 // trigger_registration_failed for a config that is none or an id in use by somebody else, FORBIDDEN for an internal
 // function.
-func (t *Table) Register(_ context.Context, c router.Caller, f *protocol.RegisterTrigger) error {
-	b := newBinding(f.ID, f.TriggerType, "", f.FunctionID)
-	if f.Namespace != nil {
-		b.namespace = *f.Namespace
+func (t *Table) Register(ctx context.Context, c router.Caller, f *protocol.RegisterTrigger) error {
+	b := newBinding(f.ID, f.TriggerType, text(f.Namespace), f.FunctionID, f.Config, f.Metadata)
+	b.provider, b.principal, b.origin, b.external = text(f.TriggerNamespace), c.Principal, connected, true
+	b.connection.Store(&c.Connection)
+	if c.Namespace != "" {
+		b.home = c.Namespace
 	}
-	if f.TriggerNamespace != nil {
-		b.provider = *f.TriggerNamespace
-	}
-	b.config, b.metadata, b.principal = f.Config, f.Metadata, c.Principal
-	b.origin, b.connection, b.external = connected, c.Connection, true
-	if err := b.configure(); err != nil {
+	if err := t.reachable(b.view(), b.condition); err != nil {
 		return err
 	}
-	if err := t.reachable(b); err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if other := t.all[b.id]; other != nil && (other.origin != connected || other.principal.ID != c.Principal.ID) {
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	if other := t.find(b.id); other != nil && (other.origin != connected || other.principal.ID != c.Principal.ID) {
 		return failed("Trigger id '" + b.id + "' is in use.")
 	}
-	t.put(b)
-	return nil
+	return t.put(ctx, b)
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
 }
 
 // Unregister removes a binding of the connection; any other is left alone.
 func (t *Table) Unregister(c router.Caller, id string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if b := t.all[id]; b != nil && b.origin == connected && b.connection == c.Connection {
-		t.drop(id)
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	if b := t.find(id); b != nil && b.origin == connected && b.conn() == c.Connection {
+		t.drop(b)
 	}
 }
 
 // Drop removes all bindings of a connection.
 func (t *Table) Drop(connection string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for id, b := range t.all {
-		if b.origin == connected && b.connection == connection {
-			t.drop(id)
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	for _, b := range t.of(connection) {
+		t.drop(b)
+	}
+}
+
+// of is the bindings of a connection.
+func (t *Table) of(connection string) []*binding {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	var out []*binding
+	for _, b := range t.all {
+		if b.origin == connected && b.conn() == connection {
+			out = append(out, b)
 		}
 	}
+	return out
 }
 
 // reachable refuses bindings of sockets to internal functions, unless the same connection serves them. It is asked when
 // a binding is made and whenever it fires, because a function may come later.
-func (t *Table) reachable(b *binding) error {
-	if !b.external {
+func (t *Table) reachable(b Binding, asked string) error {
+	if !b.External {
 		return nil
 	}
-	ids := []string{b.functionID}
-	if b.match != nil && b.match.condition != "" {
-		ids = append(ids, b.match.condition)
+	connection := b.Connection
+	if b.own != nil {
+		connection = b.own.conn()
 	}
-	for _, id := range ids {
-		e, ok := t.cfg.Registry.Lookup(b.namespace, id)
-		if ok && e.Meta.Internal && (e.Connection == "" || e.Connection != b.connection) {
+	for _, id := range [...]string{b.FunctionID, asked} {
+		e, ok := t.cfg.Registry.Lookup(b.Namespace, id)
+		if ok && e.Meta.Internal && (e.Connection == "" || e.Connection != connection) {
 			return &bus.Error{
 				Code: protocol.CodeForbidden, Message: "Function " + id + " is internal to the bus: no trigger of a connection may call it.",
 			}

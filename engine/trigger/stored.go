@@ -3,6 +3,7 @@ package trigger
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/iii-aws/harness/engine/bus"
@@ -26,13 +27,12 @@ type record struct {
 }
 
 func (r record) binding() *binding {
-	b := newBinding(r.ID, r.Type, r.Namespace, r.FunctionID)
-	b.provider, b.config, b.metadata, b.principal = r.TriggerNamespace, r.Config, r.Metadata, r.Principal
-	b.origin, b.external = stored, r.External
+	b := newBinding(r.ID, r.Type, r.Namespace, r.FunctionID, r.Config, r.Metadata)
+	b.provider, b.principal, b.origin, b.external = r.TriggerNamespace, r.Principal, stored, r.External
 	return b
 }
 
-// load adds the stored bindings. One whose config is no longer understood is parked, with an alarm, and kept.
+// load adds the stored bindings. Nobody provides their types yet, so they are parked.
 func (t *Table) load(ctx context.Context) error {
 	items, err := t.cfg.State.List(ctx, Scope, state.ListOptions{})
 	if err != nil {
@@ -43,54 +43,70 @@ func (t *Table) load(ctx context.Context) error {
 		if err := json.Unmarshal(item.Value, &r); err != nil {
 			return fmt.Errorf("%s/%s: %w", Scope, item.Key.Key, err)
 		}
-		b := r.binding()
-		if err := b.configure(); err != nil {
-			t.log.Error("a stored trigger is parked", "alarm", "trigger_parked", "trigger_id", b.id, "error", err)
-		}
-		t.put(b)
+		t.set(r.binding())
 	}
 	return nil
 }
 
-// store adds a binding once it is durable.
+// store adds a binding and makes it durable. With an error it is not there.
 func (t *Table) store(ctx context.Context, r record) error {
 	b := r.binding()
-	if err := b.configure(); err != nil {
-		return err
-	}
-	if err := t.reachable(b); err != nil {
+	if err := t.reachable(b.view(), b.condition); err != nil {
 		return err
 	}
 	r.Config = b.config
+	if err := t.add(ctx, b); err != nil {
+		return err
+	}
+	err := t.write(ctx, b, r)
+	if err != nil {
+		t.changing.Lock()
+		defer t.changing.Unlock()
+		t.drop(b)
+		return failed("Failed to store the trigger: " + err.Error())
+	}
+	return nil
+}
+
+// add hands a binding to its provider.
+func (t *Table) add(ctx context.Context, b *binding) error {
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	return t.put(ctx, b)
+}
+
+// errRemoved: somebody was quick to remove what is not yet stored.
+var errRemoved = errors.New("it was removed meanwhile")
+
+func (t *Table) write(ctx context.Context, b *binding, r record) error {
 	value, err := bus.Encode(r)
 	if err != nil {
-		return failed("Failed to store the trigger: " + err.Error())
+		return err
 	}
 	t.storing.Lock()
 	defer t.storing.Unlock()
+	if t.find(b.id) != b {
+		return errRemoved
+	}
 	w := state.Set(Scope, r.ID, value).IfAbsent()
 	w.Origin = state.Origin{Principal: r.Principal}
-	if _, err := state.Do(ctx, t.cfg.State, w); err != nil {
-		return failed("Failed to store the trigger: " + err.Error())
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.put(b)
-	return nil
+	_, err = state.Do(ctx, t.cfg.State, w)
+	return err
 }
 
 // remove deletes a stored binding and reports whether it was there.
 func (t *Table) remove(ctx context.Context, id string) (bool, error) {
 	t.storing.Lock()
 	defer t.storing.Unlock()
-	if b := t.find(id); b == nil || b.origin != stored {
+	b := t.find(id)
+	if b == nil || b.origin != stored {
 		return false, nil
 	}
 	if _, err := state.Do(ctx, t.cfg.State, state.Delete(Scope, id)); err != nil {
 		return false, err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.drop(id)
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	t.drop(b)
 	return true, nil
 }

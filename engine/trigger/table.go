@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sort"
 	"sync"
 
@@ -30,24 +29,23 @@ type Config struct {
 	Authorize func(call *bus.Call, triggerType, namespace, functionID string) error
 }
 
-// Table holds the bindings. It is safe for concurrent use. It implements registry.Triggers, and takes the triggers of
-// sockets for the router.
+// Table holds the bindings and who provides their types. It is safe for concurrent use. It implements registry.Triggers,
+// and takes the triggers of sockets for the router.
 type Table struct {
 	cfg Config
 	log *slog.Logger
+	// states and streams are the providers of these types.
+	states, streams *watches
 
-	mu sync.RWMutex
-	// all is by id. byState and byStream are by scope and by stream; those that match every one are under anyOf.
-	all      map[string]*binding
-	byState  map[string][]*binding
-	byStream map[string][]*binding
+	// changing orders all changes, and is held while providers are called. It is taken before mu.
+	changing sync.Mutex
+	mu       sync.RWMutex
+	all      map[string]*binding // by id
+	types    map[typeKey]*sources
 
 	// storing orders what is stored.
 	storing sync.Mutex
 }
-
-// anyOf is the index of bindings that name no scope or stream. No scope or stream has such a name.
-const anyOf = "\x00"
 
 // NewTable loads the stored bindings. Errors: those of the store.
 func NewTable(ctx context.Context, cfg Config) (*Table, error) {
@@ -55,8 +53,8 @@ func NewTable(ctx context.Context, cfg Config) (*Table, error) {
 		return nil, errors.New("trigger: State, Registry and IDs are required")
 	}
 	t := &Table{
-		cfg: cfg, log: cfg.Logger,
-		all: map[string]*binding{}, byState: map[string][]*binding{}, byStream: map[string][]*binding{},
+		cfg: cfg, log: cfg.Logger, states: newWatches(readState), streams: newWatches(readStream),
+		all: map[string]*binding{}, types: map[typeKey]*sources{},
 	}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
@@ -64,110 +62,84 @@ func NewTable(ctx context.Context, cfg Config) (*Table, error) {
 	if err := t.load(ctx); err != nil {
 		return nil, fmt.Errorf("trigger: load: %w", err)
 	}
-	return t, nil
+	return t, errors.Join(
+		t.Provide(Type{ID: TypeState, Description: "Calls a function when a value of the state changes", Config: stateConfigSchema, Payload: statePayloadSchema}, t.states),
+		t.Provide(Type{ID: TypeStream, Description: "Calls a function when an item of a stream changes", Config: streamConfigSchema, Payload: streamPayloadSchema}, t.streams),
+	)
 }
 
-// put adds a binding or replaces the one of its id. The caller holds mu.
-func (t *Table) put(b *binding) {
-	t.drop(b.id)
+// put adds a binding or replaces the one of its id, and hands it to its provider. With an error the table is as it was,
+// unless the provider had to give up the old binding first. The caller holds changing.
+func (t *Table) put(ctx context.Context, b *binding) error {
+	old := t.find(b.id)
+	if old == nil {
+		if err := t.settle(ctx, b); err != nil {
+			return err
+		}
+		t.set(b)
+		return nil
+	}
+	t.mu.RLock()
+	has, should := old.served, t.sourceOf(b)
+	t.mu.RUnlock()
+	if has != nil && has == should && old.conn() == b.conn() {
+		// The provider replaces it.
+		if err := t.take(ctx, has, b); err != nil {
+			return err
+		}
+		t.mu.Lock()
+		b.served = has
+		t.mu.Unlock()
+		old.end()
+		t.set(b)
+		return nil
+	}
+	t.drop(old)
+	if err := t.settle(ctx, b); err != nil {
+		return err
+	}
+	t.set(b)
+	return nil
+}
+
+func (t *Table) set(b *binding) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.all[b.id] = b
-	if index, name := t.place(b); index != nil {
-		index[name] = append(index[name], b)
-	}
 }
 
-// drop removes a binding; the caller holds mu.
-func (t *Table) drop(id string) {
-	b := t.all[id]
-	if b == nil {
-		return
-	}
+// drop removes a binding; the caller holds changing.
+func (t *Table) drop(b *binding) {
+	t.mu.Lock()
+	delete(t.all, b.id)
+	has := b.served
+	b.served = nil
+	t.mu.Unlock()
 	b.end()
-	delete(t.all, id)
-	index, name := t.place(b)
-	if index == nil {
-		return
+	if has != nil {
+		t.release(has, b)
 	}
-	// A new slice: readers may still walk the old one.
-	rest := slices.DeleteFunc(slices.Clone(index[name]), func(other *binding) bool { return other == b })
-	if len(rest) == 0 {
-		delete(index, name)
-	} else {
-		index[name] = rest
-	}
-}
-
-// place is where the index has a binding; nil for a parked one.
-func (t *Table) place(b *binding) (index map[string][]*binding, name string) {
-	if b.match == nil {
-		return nil, ""
-	}
-	index = t.byState
-	if b.kind == TypeStream {
-		index = t.byStream
-	}
-	if b.match.first == nil {
-		return index, anyOf
-	}
-	return index, *b.match.first
 }
 
 // Triggered reports whether a change of a state key concerns a binding. It takes a read lock and no memory.
 func (t *Table) Triggered(scope, key string) bool {
-	if own(scope) {
-		return false
-	}
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	for _, name := range [...]string{scope, anyOf} {
-		for _, b := range t.byState[name] {
-			if same(b.match.second, key) {
-				return true
-			}
-		}
-	}
-	return false
+	return !own(scope) && t.states.any(scope, key)
 }
 
 // StreamTriggered reports whether an event in a group of a stream may concern a binding.
-func (t *Table) StreamTriggered(name, group string) bool {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	for _, name := range [...]string{name, anyOf} {
-		for _, b := range t.byStream[name] {
-			if same(b.match.second, group) {
-				return true
-			}
-		}
-	}
-	return false
-}
+func (t *Table) StreamTriggered(name, group string) bool { return t.streams.any(name, group) }
 
 // forState is the bindings that a change concerns.
 func (t *Table) forState(k state.Key) []*binding {
 	if own(k.Scope) {
 		return nil
 	}
-	return t.matching(t.byState, k.Scope, func(m *match) bool { return m.state(k) })
+	return t.states.matching(k.Scope, func(m *match) bool { return m.state(k) })
 }
 
 // forStream is the bindings that an event concerns.
 func (t *Table) forStream(k stream.Key) []*binding {
-	return t.matching(t.byStream, k.Stream, func(m *match) bool { return m.stream(k) })
-}
-
-func (t *Table) matching(index map[string][]*binding, name string, ok func(*match) bool) []*binding {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	var out []*binding
-	for _, name := range [...]string{name, anyOf} {
-		for _, b := range index[name] {
-			if ok(b.match) {
-				out = append(out, b)
-			}
-		}
-	}
-	return out
+	return t.streams.matching(k.Stream, func(m *match) bool { return m.stream(k) })
 }
 
 // find is the binding of an id.
@@ -194,18 +166,34 @@ func (t *Table) All() []registry.Trigger {
 	return out
 }
 
-// Types implements registry.Triggers.
+// Types implements registry.Triggers: who serves each type now, sorted by id, then by namespace.
 func (t *Table) Types() []registry.TriggerType {
-	return []registry.TriggerType{
-		{
-			ID: TypeState, Namespace: bus.DefaultNamespace, Description: "Calls a function when a value of the state changes",
-			WorkerName:   t.cfg.Registry.WorkerName(bus.DefaultNamespace, state.FunctionSet),
-			ConfigSchema: stateConfigSchema, RequestSchema: statePayloadSchema,
-		},
-		{
-			ID: TypeStream, Namespace: bus.DefaultNamespace, Description: "Calls a function when an item of a stream changes",
-			WorkerName:   t.cfg.Registry.WorkerName(bus.DefaultNamespace, stream.FunctionSet),
-			ConfigSchema: streamConfigSchema, RequestSchema: streamPayloadSchema,
-		},
+	t.mu.RLock()
+	tops := make([]*source, 0, len(t.types))
+	for _, s := range t.types {
+		if top := s.top(); top != nil {
+			tops = append(tops, top)
+		}
 	}
+	t.mu.RUnlock()
+	out := make([]registry.TriggerType, len(tops))
+	for i, s := range tops {
+		out[i] = registry.TriggerType{
+			ID: s.key.id, Namespace: s.key.namespace, Description: s.typ.Description, WorkerName: t.workerName(s),
+			ConfigSchema: s.typ.Config, RequestSchema: s.typ.Payload, ResponseSchema: s.typ.Result,
+			Internal: registry.IsReserved(s.key.id),
+		}
+	}
+	sort.Slice(out, func(i, j int) bool {
+		if out[i].ID != out[j].ID {
+			return out[i].ID < out[j].ID
+		}
+		return out[i].Namespace < out[j].Namespace
+	})
+	return out
+}
+
+// workerName is the name of the worker that provides a type: that of the bus for its own.
+func (t *Table) workerName(*source) string {
+	return t.cfg.Registry.WorkerName(bus.DefaultNamespace, FunctionTypesList)
 }
