@@ -101,6 +101,8 @@ func (c *conn) immediate(f protocol.Frame) bool {
 		r.HandleInvoke(c.ctx, c, f)
 	case *protocol.InvocationResult:
 		r.HandleResult(c, f)
+	case *protocol.TriggerRegistrationResult:
+		r.HandleTriggerResult(c, f)
 	case *protocol.Ping:
 		if err := c.Send(c.ctx, &protocol.Pong{}); err != nil {
 			c.server.cfg.Logger.Debug("pong not sent", "connection", c.id, "error", err)
@@ -125,6 +127,10 @@ func (c *conn) registration(f protocol.Frame) {
 		r.RegisterTrigger(c.ctx, c, f)
 	case *protocol.UnregisterTrigger:
 		r.UnregisterTrigger(c, f)
+	case *protocol.RegisterTriggerType:
+		r.RegisterTriggerType(c, f)
+	case *protocol.UnregisterTriggerType:
+		r.UnregisterTriggerType(c, f)
 	default:
 		c.server.cfg.Logger.Warn("frame dropped: not served", "connection", c.id, "type", f.Type())
 	}

@@ -12,8 +12,10 @@ import (
 //
 //	Attach            once, before any frame of the socket
 //	FixNamespace      when the time for an announce is over; an announce does it by itself
-//	RegisterFunction, UnregisterFunction, RegisterTrigger, UnregisterTrigger
+//	RegisterFunction, UnregisterFunction, RegisterTrigger, UnregisterTrigger, RegisterTriggerType, UnregisterTriggerType
 //	                  for the frames of these names, in the order they came, once the namespace is fixed
+//	HandleTriggerResult
+//	                  for every triggerregistrationresult, at once, in the order they came
 //	HandleInvoke      for every invokefunction, at once, in the order they came
 //	HandleResult      for every invocationresult, at once, in the order they came
 //	Detach            once, when the socket is gone for good
@@ -55,7 +57,7 @@ type Caller struct {
 type Access interface {
 	// Call decides about one call, enqueue included.
 	Call(c Caller, namespace, functionID string) error
-	// Register decides about a registration. Ids that start with engine:: are refused before it is asked.
+	// Register decides about a registration of a function or a trigger type. Ids that start with engine:: are refused before it is asked.
 	Register(c Caller, namespace, functionID string) error
 	// Namespace decides whether the connection may live in a namespace.
 	Namespace(c Caller, namespace string) error
@@ -69,6 +71,14 @@ type Triggers interface {
 	Register(ctx context.Context, c Caller, f *protocol.RegisterTrigger) error
 	// Unregister removes a binding of the connection; any other is left alone.
 	Unregister(c Caller, id string)
-	// Drop removes all bindings of a connection.
+	// RegisterType makes the connection the provider of a trigger type.
+	RegisterType(c Caller, f *protocol.RegisterTriggerType) error
+	// UnregisterType ends that.
+	UnregisterType(c Caller, id string)
+	// Result takes a provider's answer to a binding.
+	Result(c Caller, f *protocol.TriggerRegistrationResult)
+	// Move hands the bindings and types of a connection to the one that follows it.
+	Move(from, to string)
+	// Drop removes all bindings and types of a connection.
 	Drop(connection string)
 }

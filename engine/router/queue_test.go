@@ -39,7 +39,7 @@ func TestEnqueueFromASocket(t *testing.T) {
 		t.Fatalf("%d messages", len(g.queue.sent))
 	}
 	want := queue.Message{
-		Queue: "mail", FunctionID: "mail::send", Namespace: "shop", Data: json.RawMessage(`{"n":0}`), Principal: a.principal,
+		Queue: "mail", FunctionID: "mail::send", Namespace: "shop", Data: json.RawMessage(`{"n":0}`), Principal: a.principal, External: true,
 		Traceparent: traceparent, Baggage: "iii.function.id=mail::send,k=v",
 	}
 	if diff := cmp.Diff(want, g.queue.sent[0], cmpopts.IgnoreFields(queue.Message{}, "ReceiptID")); diff != "" {

@@ -66,6 +66,21 @@ func (b *binder) Unregister(c router.Caller, id string) {
 	b.got = append(b.got, "unregister "+c.Connection+" "+id)
 }
 
+func (b *binder) RegisterType(c router.Caller, f *protocol.RegisterTriggerType) error {
+	b.got = append(b.got, "register type "+c.Connection+" "+c.Namespace+" "+f.ID)
+	return b.err
+}
+
+func (b *binder) UnregisterType(c router.Caller, id string) {
+	b.got = append(b.got, "unregister type "+c.Connection+" "+id)
+}
+
+func (b *binder) Result(c router.Caller, f *protocol.TriggerRegistrationResult) {
+	b.got = append(b.got, "result "+c.Connection+" "+f.ID)
+}
+
+func (b *binder) Move(from, to string) { b.got = append(b.got, "move "+from+" "+to) }
+
 func (b *binder) Drop(connection string) { b.got = append(b.got, "drop "+connection) }
 
 func TestTriggers(t *testing.T) {
@@ -108,6 +123,57 @@ func TestTriggers(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	g.send(a, `{"type":"unregistertrigger","id":"t1"}`)
+}
+
+func TestTriggerTypes(t *testing.T) {
+	t.Parallel()
+	b := &binder{}
+	g := newRig(t, withAccess(refuse{"refused": true, "secret": true}), func(c *router.Config) { c.Triggers = b })
+	a := g.connect("a")
+	declare := func(frame string) {
+		t.Helper()
+		f, err := protocol.Decode([]byte(`{"type":"registertriggertype","description":"d",` + frame + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.RegisterTriggerType(a, f.(*protocol.RegisterTriggerType))
+	}
+	declare(`"id":"mine"`)
+	declare(`"id":"refused"`)
+	declare(`"id":"mine","namespace":" "`)
+	declare(`"id":"mine","namespace":"secret"`)
+	declare(`"id":"mine","namespace":"shop"`)
+	for _, code := range []string{"FORBIDDEN", "INVALID_NAMESPACE"} {
+		if !g.log.has(code) {
+			t.Errorf("%s is not in the log", code)
+		}
+	}
+	g.HandleTriggerResult(a, &protocol.TriggerRegistrationResult{ID: "t1"})
+	g.UnregisterTriggerType(a, &protocol.UnregisterTriggerType{ID: "mine"})
+	a.silent(t)
+	if err := g.Tell(t.Context(), "a", &protocol.Ping{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := a.next(t).(*protocol.Ping); !ok {
+		t.Error("the frame was not sent")
+	}
+	g.Detach(a)
+	if err := g.Tell(t.Context(), "a", &protocol.Ping{}); !errors.Is(err, bus.ErrGone) {
+		t.Errorf("got %v, want gone", err)
+	}
+	declare(`"id":"late"`)
+	g.HandleTriggerResult(a, &protocol.TriggerRegistrationResult{ID: "t1"})
+	g.UnregisterTriggerType(a, &protocol.UnregisterTriggerType{ID: "mine"})
+	want := []string{"register type a default mine", "register type a default mine", "result a t1", "unregister type a mine", "drop a"}
+	if diff := cmp.Diff(want, b.got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	g = newRig(t)
+	a = g.connect("a")
+	declare(`"id":"mine"`)
+	if !g.log.has("this server has no triggers") {
+		t.Error("nothing was logged")
+	}
 }
 
 func TestAnnounce(t *testing.T) {

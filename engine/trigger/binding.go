@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"sync/atomic"
@@ -43,6 +44,8 @@ type binding struct {
 
 	// served is who has the binding; nil for a parked one. refused is who would not have it. The table's mu guards both.
 	served, refused *source
+	// moved: its worker has a new connection, and has not yet registered it there. The table's changing guards it.
+	moved bool
 	// life ends with the binding.
 	life context.Context
 	end  context.CancelFunc
@@ -63,6 +66,13 @@ func newBinding(id, kind, namespace, functionID string, config, metadata json.Ra
 		b.config = json.RawMessage("{}")
 	}
 	return b
+}
+
+// equal reports whether two bindings of one id ask for the same.
+func (b *binding) equal(other *binding) bool {
+	return b.kind == other.kind && b.namespace == other.namespace && b.functionID == other.functionID &&
+		b.provider == other.provider && b.home == other.home &&
+		bytes.Equal(b.config, other.config) && bytes.Equal(b.metadata, other.metadata)
 }
 
 // conn is the socket that the binding belongs to now.

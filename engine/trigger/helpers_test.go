@@ -36,6 +36,7 @@ type rig struct {
 	clock    *clock.Fake
 	log      *logLines
 	calls    *calls
+	wire     *wire
 }
 
 type option func(*trigger.Config, *trigger.Delivery)
@@ -56,6 +57,7 @@ func newRig(t testing.TB, options ...option) *rig {
 		t.Fatal(err)
 	}
 	g.calls = &calls{serve: map[string]bus.Handler{}, made: make(chan bus.Invocation, 8192)}
+	g.wire = &wire{gone: map[string]bool{}, sent: make(chan string, 8192)}
 	g.open(options...)
 	return g
 }
@@ -64,7 +66,7 @@ func newRig(t testing.TB, options ...option) *rig {
 func (g *rig) open(options ...option) {
 	g.t.Helper()
 	logger := slog.New(slog.NewTextHandler(g.log, nil))
-	cfg := trigger.Config{State: g.store, Registry: g.registry, IDs: clock.Sequence(3), Logger: logger}
+	cfg := trigger.Config{State: g.store, Registry: g.registry, IDs: clock.Sequence(3), Clock: g.clock, Send: g.wire.send, Logger: logger}
 	d := trigger.Delivery{Invoker: g.calls, Clock: g.clock, Logger: logger}
 	for _, o := range options {
 		o(&cfg, &d)

@@ -53,14 +53,17 @@ func (t *Table) Provide(typ Type, p Provider) error {
 	t.changing.Lock()
 	defer t.changing.Unlock()
 	k := typeKey{bus.DefaultNamespace, typ.ID}
+	t.mu.Lock()
 	s := t.stack(k)
-	if s.base != nil {
+	twice := s.base != nil
+	if !twice {
+		s.base = &source{key: k, typ: typ, provider: p}
+	}
+	t.mu.Unlock()
+	if twice {
 		return fmt.Errorf("trigger: type %s is provided twice", typ.ID)
 	}
-	t.mu.Lock()
-	s.base = &source{key: k, typ: typ, provider: p}
-	t.mu.Unlock()
-	t.resettle(typ.ID)
+	t.resettle(typ.ID, nil)
 	return nil
 }
 

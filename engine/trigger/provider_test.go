@@ -170,7 +170,7 @@ func TestWhatAProviderRefusesIsParked(t *testing.T) {
 	if err := g.Provide(trigger.Type{ID: "tick"}, p); err != nil {
 		t.Fatal(err)
 	}
-	if len(p.bound) != 2 || len(g.All()) != 3 || !g.log.has("alarm=trigger_parked trigger_id=t1") {
+	if len(p.bound) != 2 || len(g.All()) != 3 || !g.log.has("refused by its provider\" trigger_id=t1") {
 		t.Errorf("got %v, %s", p.bound, g.log.text.String())
 	}
 	g.Drop("a")

@@ -48,10 +48,8 @@ func (t *Table) Register(ctx context.Context, c router.Caller, f *protocol.Regis
 	b := newBinding(f.ID, f.TriggerType, text(f.Namespace), f.FunctionID, f.Config, f.Metadata)
 	b.provider, b.principal, b.origin, b.external = text(f.TriggerNamespace), c.Principal, connected, true
 	b.connection.Store(&c.Connection)
-	if c.Namespace != "" {
-		b.home = c.Namespace
-	}
-	if err := t.reachable(b.view(), b.condition); err != nil {
+	b.home = namespaceOf(c)
+	if err := t.check(b); err != nil {
 		return err
 	}
 	t.changing.Lock()
@@ -78,26 +76,12 @@ func (t *Table) Unregister(c router.Caller, id string) {
 	}
 }
 
-// Drop removes all bindings of a connection.
-func (t *Table) Drop(connection string) {
-	t.changing.Lock()
-	defer t.changing.Unlock()
-	for _, b := range t.of(connection) {
-		t.drop(b)
+// check refuses what cannot be bound, whatever the type.
+func (t *Table) check(b *binding) error {
+	if len(b.config)+len(b.metadata) > MaxConfig {
+		return failed(fmt.Sprintf("The config and the metadata of a trigger may have at most %d bytes.", MaxConfig))
 	}
-}
-
-// of is the bindings of a connection.
-func (t *Table) of(connection string) []*binding {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	var out []*binding
-	for _, b := range t.all {
-		if b.origin == connected && b.conn() == connection {
-			out = append(out, b)
-		}
-	}
-	return out
+	return t.reachable(b.view(), b.condition)
 }
 
 // reachable refuses bindings of sockets to internal functions, unless the same connection serves them. It is asked when

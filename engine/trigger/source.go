@@ -9,35 +9,61 @@ import (
 // typeKey names a trigger type.
 type typeKey struct{ namespace, id string }
 
-// source serves one trigger type.
+// source serves one trigger type: provider, if the bus itself does, else worker.
 type source struct {
-	key typeKey
-	typ Type
-	// provider is that of a type of the bus.
+	key      typeKey
+	typ      Type // the table's mu guards it
 	provider Provider
+	worker   *line
+	// moved: the worker has a new connection, and has not yet registered the type there. The table's mu guards it.
+	moved bool
 }
 
-// sources are those of one type.
+// sources are those of one type. The last that came has the bindings.
 type sources struct {
-	base *source
+	base  *source
+	above []*source
 }
 
 // top is who gets the bindings; nil if nobody does.
 func (s *sources) top() *source {
-	if s == nil {
+	switch {
+	case s == nil:
 		return nil
+	case len(s.above) > 0:
+		return s.above[len(s.above)-1]
 	}
 	return s.base
 }
 
-// stack is the sources of a type, made if there are none. The caller holds changing.
+// of is the source of a connection.
+func (s *sources) of(connection string) (int, *source) {
+	for i, one := range s.above {
+		if one.worker.conn() == connection {
+			return i, one
+		}
+	}
+	return 0, nil
+}
+
+// remove takes the source at i out of the stack. Readers may still walk the old slice.
+func (s *sources) remove(i int) {
+	s.above = append(append([]*source(nil), s.above[:i]...), s.above[i+1:]...)
+}
+
+// stack is the sources of a type, made if there are none. The caller holds mu.
 func (t *Table) stack(k typeKey) *sources {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.types[k] == nil {
 		t.types[k] = &sources{}
 	}
 	return t.types[k]
+}
+
+// prune forgets a type that nobody serves. The caller holds mu.
+func (t *Table) prune(k typeKey) {
+	if t.types[k].top() == nil {
+		delete(t.types, k)
+	}
 }
 
 // typeOf is the type that a binding is of: in the namespace that it asks for, else in its home, else in the default one.
@@ -82,33 +108,64 @@ func (t *Table) settle(ctx context.Context, b *binding) error {
 		err = t.take(ctx, should, b)
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	b.served = should
 	if err != nil {
 		b.served, b.refused = nil, should
 	}
+	waits := b.served != nil && b.served.worker != nil
+	t.mu.Unlock()
+	if !waits {
+		t.acknowledge(b, nil)
+	}
 	return err
 }
 
+// take hands a binding to a source. A worker hears of it on its own time, and may refuse it later.
 func (t *Table) take(ctx context.Context, s *source, b *binding) error {
+	if s.worker != nil {
+		t.want(s, b.id, b)
+		return nil
+	}
 	return t.bind(ctx, s.provider, b)
 }
 
-func (t *Table) release(s *source, b *binding) { s.provider.Unbind(b.id) }
+func (t *Table) release(s *source, b *binding) {
+	if s.worker != nil {
+		t.want(s, b.id, nil)
+		return
+	}
+	s.provider.Unbind(b.id)
+}
 
-// resettle settles every binding of a type, after its sources have changed. The caller holds changing.
-func (t *Table) resettle(kind string) {
-	t.mu.RLock()
-	var all []*binding
-	for _, b := range t.all {
-		if b.kind == kind {
-			all = append(all, b)
+// resettle settles every binding of a type, after its sources have changed. Who came again hears of all bindings again,
+// also of those that it refused; nil if nobody did. The caller holds changing.
+func (t *Table) resettle(kind string, again *source) {
+	t.mu.Lock()
+	all := make([]*binding, 0, len(t.byKind[kind]))
+	for b := range t.byKind[kind] {
+		all = append(all, b)
+		if again != nil && b.refused == again {
+			b.refused = nil
 		}
 	}
-	t.mu.RUnlock()
+	t.mu.Unlock()
 	for _, b := range all {
+		if again != nil && b.served == again {
+			t.want(again, b.id, b)
+			continue
+		}
 		if err := t.settle(context.Background(), b); err != nil {
-			t.log.Error("a trigger is parked", "alarm", "trigger_parked", "trigger_id", b.id, "trigger_type", b.kind, "error", err)
+			t.park(b, bus.AsError(err))
 		}
 	}
+}
+
+// park tells of a binding that its provider would not have: its maker, if that is a connection, else the operator.
+func (t *Table) park(b *binding, err *bus.Error) {
+	if b.origin == connected {
+		t.log.Info("a trigger was refused by its provider", "trigger_id", b.id, "trigger_type", b.kind, "code", err.Code)
+		t.notify(b, err)
+		return
+	}
+	t.log.Error("a trigger is parked", "alarm", "trigger_parked", "trigger_id", b.id, "trigger_type", b.kind, "error", err)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/state"
@@ -43,36 +44,81 @@ func (t *Table) load(ctx context.Context) error {
 		if err := json.Unmarshal(item.Value, &r); err != nil {
 			return fmt.Errorf("%s/%s: %w", Scope, item.Key.Key, err)
 		}
+		t.mu.Lock()
 		t.set(r.binding())
+		t.mu.Unlock()
 	}
 	return nil
 }
 
-// store adds a binding and makes it durable. With an error it is not there.
+// AckTimeout is how long engine::register_trigger waits for the answer of a worker that provides the type.
+const AckTimeout = 10 * time.Second
+
+// store adds a binding, waits until a worker that is to provide it has taken it, and makes it durable. With an error it
+// is not there.
 func (t *Table) store(ctx context.Context, r record) error {
 	b := r.binding()
-	if err := t.reachable(b.view(), b.condition); err != nil {
+	if err := t.check(b); err != nil {
 		return err
 	}
 	r.Config = b.config
-	if err := t.add(ctx, b); err != nil {
+	ack, err := t.add(ctx, b)
+	if err != nil {
 		return err
 	}
-	err := t.write(ctx, b, r)
-	if err != nil {
-		t.changing.Lock()
-		defer t.changing.Unlock()
-		t.drop(b)
-		return failed("Failed to store the trigger: " + err.Error())
+	if err = t.await(ctx, b, ack); err == nil {
+		if err = t.write(ctx, b, r); err == nil {
+			return nil
+		}
+		err = failed("Failed to store the trigger: " + err.Error())
 	}
-	return nil
-}
-
-// add hands a binding to its provider.
-func (t *Table) add(ctx context.Context, b *binding) error {
 	t.changing.Lock()
 	defer t.changing.Unlock()
-	return t.put(ctx, b)
+	if t.find(b.id) == b {
+		t.drop(b)
+	}
+	return err
+}
+
+// add hands a binding to its provider. The provider's answer comes on ack, at once if there is none to wait for.
+func (t *Table) add(ctx context.Context, b *binding) (<-chan error, error) {
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	ack := make(chan error, 1)
+	t.mu.Lock()
+	t.acks[b] = ack
+	t.mu.Unlock()
+	err := t.put(ctx, b)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil || b.served == nil || b.served.worker == nil {
+		delete(t.acks, b)
+		return nil, err
+	}
+	return ack, nil
+}
+
+// await waits for a provider's answer; nil is none to wait for. A provider that does not answer in time is taken to agree.
+func (t *Table) await(ctx context.Context, b *binding, ack <-chan error) error {
+	if ack == nil {
+		return nil
+	}
+	defer func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.acks, b)
+	}()
+	timer := t.cfg.Clock.NewTimer(AckTimeout)
+	defer timer.Stop()
+	select {
+	case err := <-ack:
+		return err
+	case <-timer.C():
+		t.log.Warn("a provider did not answer: the trigger is taken as registered", "trigger_id", b.id, "trigger_type", b.kind)
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // errRemoved: somebody was quick to remove what is not yet stored.

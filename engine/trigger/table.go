@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"sort"
+	"strings"
 	"sync"
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/clock"
+	"github.com/iii-aws/harness/engine/protocol"
 	"github.com/iii-aws/harness/engine/registry"
 	"github.com/iii-aws/harness/engine/state"
 	"github.com/iii-aws/harness/engine/stream"
@@ -22,12 +24,24 @@ type Config struct {
 	// Registry tells who serves what.
 	Registry *registry.Registry
 	IDs      clock.IDs
+	// Clock times the answers of providers; the machine's if nil.
+	Clock clock.Clock
+	// Send puts a frame into the outbound queue of a connection, in the order of the calls; it may wait while that is full.
+	// Errors: bus.ErrGone for a closed connection. Nil: workers cannot provide trigger types.
+	Send func(ctx context.Context, connection string, f protocol.Frame) error
 	// Logger may be nil.
 	Logger *slog.Logger
 	// Authorize decides whether a caller of engine::register_trigger may have a function called by a trigger; nil allows
 	// everything that is not internal. Errors travel as they are.
 	Authorize func(call *bus.Call, triggerType, namespace, functionID string) error
 }
+
+// What a connection may bind, and what all that belongs to no connection may be.
+const (
+	MaxBindings = 10_000
+	// MaxConfig is the largest config with its metadata, in bytes.
+	MaxConfig = 256 << 10
+)
 
 // Table holds the bindings and who provides their types. It is safe for concurrent use. It implements registry.Triggers,
 // and takes the triggers of sockets for the router.
@@ -41,7 +55,12 @@ type Table struct {
 	changing sync.Mutex
 	mu       sync.RWMutex
 	all      map[string]*binding // by id
+	byKind   map[string]map[*binding]bool
+	byConn   map[string]map[*binding]bool // "" has those of no connection
 	types    map[typeKey]*sources
+	provided map[string]map[typeKey]bool // by connection
+	// acks is who waits for the provider of a binding.
+	acks map[*binding]chan<- error
 
 	// storing orders what is stored.
 	storing sync.Mutex
@@ -54,7 +73,11 @@ func NewTable(ctx context.Context, cfg Config) (*Table, error) {
 	}
 	t := &Table{
 		cfg: cfg, log: cfg.Logger, states: newWatches(readState), streams: newWatches(readStream),
-		all: map[string]*binding{}, types: map[typeKey]*sources{},
+		all: map[string]*binding{}, byKind: map[string]map[*binding]bool{}, byConn: map[string]map[*binding]bool{},
+		types: map[typeKey]*sources{}, provided: map[string]map[typeKey]bool{}, acks: map[*binding]chan<- error{},
+	}
+	if t.cfg.Clock == nil {
+		t.cfg.Clock = clock.System()
 	}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
@@ -73,45 +96,80 @@ func NewTable(ctx context.Context, cfg Config) (*Table, error) {
 func (t *Table) put(ctx context.Context, b *binding) error {
 	old := t.find(b.id)
 	if old == nil {
-		if err := t.settle(ctx, b); err != nil {
-			return err
-		}
-		t.set(b)
+		return t.insert(ctx, b)
+	}
+	if old.moved && old.equal(b) && old.conn() == b.conn() {
+		old.moved = false
 		return nil
 	}
 	t.mu.RLock()
 	has, should := old.served, t.sourceOf(b)
 	t.mu.RUnlock()
-	if has != nil && has == should && old.conn() == b.conn() {
-		// The provider replaces it.
-		if err := t.take(ctx, has, b); err != nil {
-			return err
-		}
-		t.mu.Lock()
-		b.served = has
-		t.mu.Unlock()
-		old.end()
-		t.set(b)
-		return nil
+	if old.moved || has == nil || has != should || old.conn() != b.conn() {
+		t.drop(old)
+		return t.insert(ctx, b)
 	}
-	t.drop(old)
+	// The provider replaces it.
+	if err := t.take(ctx, has, b); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	b.served = has
+	t.unset(old)
+	t.set(b)
+	t.mu.Unlock()
+	old.end()
+	return nil
+}
+
+func (t *Table) insert(ctx context.Context, b *binding) error {
+	t.mu.RLock()
+	full := len(t.byConn[b.conn()]) >= MaxBindings
+	t.mu.RUnlock()
+	if full {
+		return failed(fmt.Sprintf("At most %d triggers may be registered.", MaxBindings))
+	}
 	if err := t.settle(ctx, b); err != nil {
 		return err
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.set(b)
 	return nil
 }
 
+// set adds a binding to the maps; the caller holds mu.
 func (t *Table) set(b *binding) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.all[b.id] = b
+	t.index(t.byKind, b.kind, b)
+	t.index(t.byConn, b.conn(), b)
+}
+
+func (t *Table) index(m map[string]map[*binding]bool, name string, b *binding) {
+	if m[name] == nil {
+		m[name] = map[*binding]bool{}
+	}
+	m[name][b] = true
+}
+
+// unset removes a binding from the maps; the caller holds mu.
+func (t *Table) unset(b *binding) {
+	delete(t.all, b.id)
+	t.unindex(t.byKind, b.kind, b)
+	t.unindex(t.byConn, b.conn(), b)
+}
+
+func (t *Table) unindex(m map[string]map[*binding]bool, name string, b *binding) {
+	delete(m[name], b)
+	if len(m[name]) == 0 {
+		delete(m, name)
+	}
 }
 
 // drop removes a binding; the caller holds changing.
 func (t *Table) drop(b *binding) {
 	t.mu.Lock()
-	delete(t.all, b.id)
+	t.unset(b)
 	has := b.served
 	b.served = nil
 	t.mu.Unlock()
@@ -119,6 +177,7 @@ func (t *Table) drop(b *binding) {
 	if has != nil {
 		t.release(has, b)
 	}
+	t.acknowledge(b, nil)
 }
 
 // Triggered reports whether a change of a state key concerns a binding. It takes a read lock and no memory.
@@ -169,10 +228,10 @@ func (t *Table) All() []registry.Trigger {
 // Types implements registry.Triggers: who serves each type now, sorted by id, then by namespace.
 func (t *Table) Types() []registry.TriggerType {
 	t.mu.RLock()
-	tops := make([]*source, 0, len(t.types))
+	tops := make([]source, 0, len(t.types))
 	for _, s := range t.types {
 		if top := s.top(); top != nil {
-			tops = append(tops, top)
+			tops = append(tops, *top)
 		}
 	}
 	t.mu.RUnlock()
@@ -193,7 +252,14 @@ func (t *Table) Types() []registry.TriggerType {
 	return out
 }
 
-// workerName is the name of the worker that provides a type: that of the bus for its own.
-func (t *Table) workerName(*source) string {
-	return t.cfg.Registry.WorkerName(bus.DefaultNamespace, FunctionTypesList)
+// workerName is the name of the worker that provides a type, else the first segment of the type's id.
+func (t *Table) workerName(s source) string {
+	if s.worker == nil {
+		return t.cfg.Registry.WorkerName(bus.DefaultNamespace, FunctionTypesList)
+	}
+	if w, ok := t.cfg.Registry.Worker(s.worker.conn()); ok && w.Name != "" {
+		return w.Name
+	}
+	name, _, _ := strings.Cut(s.key.id, "::")
+	return name
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/iii-aws/harness/engine/clock"
 	"github.com/iii-aws/harness/engine/embedded"
 	"github.com/iii-aws/harness/engine/gateway"
+	"github.com/iii-aws/harness/engine/protocol"
 	"github.com/iii-aws/harness/engine/queue"
 	"github.com/iii-aws/harness/engine/redact"
 	"github.com/iii-aws/harness/engine/registry"
@@ -183,7 +184,10 @@ func (s *stack) openBus(ctx context.Context) error {
 		return err
 	}
 	may := gateway.NewAccess()
-	s.triggers, err = trigger.NewTable(ctx, trigger.Config{State: s.db.State(), Registry: s.registry, IDs: s.ids, Logger: s.logger,
+	s.triggers, err = trigger.NewTable(ctx, trigger.Config{State: s.db.State(), Registry: s.registry, IDs: s.ids, Clock: s.clock, Logger: s.logger,
+		Send: func(ctx context.Context, connection string, f protocol.Frame) error {
+			return s.router.Tell(ctx, connection, f)
+		},
 		Authorize: func(call *bus.Call, triggerType, namespace, functionID string) error {
 			return s.router.MayBind(call, triggerType, namespace, functionID)
 		}})
