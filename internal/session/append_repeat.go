@@ -42,7 +42,7 @@ func (s *Session) skipStored(ctx context.Context, b *batch) error {
 		if !ok {
 			continue
 		}
-		if i > stored || (!b.loose && !sameMessage(e.Message, n.raw)) {
+		if i > stored || (!b.loose && !sameMessage(e.Message, n.content.Message)) {
 			return bus.Invalid("entry_id", "an id that no other message has")
 		}
 		stored++

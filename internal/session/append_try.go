@@ -71,7 +71,8 @@ func (s *Session) timestamp(g *ground, b *batch) int64 {
 
 // entry is the write of a node.
 func (n node) entry(session, parent string, at int64, call *bus.Call) state.Write {
-	e := Entry{ID: n.id, Timestamp: at, Type: TypeMessage, Message: n.raw}
+	e := n.content
+	e.ID, e.Timestamp = n.id, at
 	if parent != "" {
 		e.ParentID = &parent
 	}

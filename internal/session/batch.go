@@ -14,10 +14,12 @@ import (
 // maxBatch bounds one request. It may take several transactions.
 const maxBatch = 1000
 
-// node is a message that is to become an entry.
+// node is what is to become an entry.
 type node struct {
-	id      string
-	raw     json.RawMessage
+	id string
+	// content is the entry, but for its id, place and time.
+	content Entry
+	// message is that of the content, if it is one.
 	message agent.Message
 	calls   []agent.Block
 }
@@ -29,6 +31,10 @@ type batch struct {
 	parent *string
 	// named: the caller gave the ids, so that entries may be stored already.
 	named bool
+	// pinned: the parent is refused once it is not the active leaf.
+	pinned bool
+	// moved: it was refused so.
+	moved bool
 	// loose: the same id is the same message, without a look.
 	loose bool
 	// at is the timestamp of the entries that are stored, 0 before.
@@ -60,7 +66,7 @@ func (s *Session) batch(r batchRequest) (*batch, error) {
 	}
 	seen := map[string]bool{}
 	for i, raw := range r.Messages {
-		n := node{raw: raw}
+		n := node{content: Entry{Type: TypeMessage, Message: raw}}
 		if err := json.Unmarshal(raw, &n.message); err != nil {
 			field := fmt.Sprintf("messages[%d]", i)
 			if r.single {

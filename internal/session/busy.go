@@ -11,13 +11,19 @@ import (
 // turnWorker is the only worker that may append while a turn runs.
 const turnWorker = "turn-orchestrator"
 
+// compactionWorker shortens the transcript for the turn that waits for it.
+const compactionWorker = "context-compaction"
+
 func ofTurn(call *bus.Call) bool { return call.Worker == turnWorker }
+
+// forTurn reports whether a call may change a session while a turn runs.
+func forTurn(call *bus.Call) bool { return ofTurn(call) || call.Worker == compactionWorker }
 
 // idle refuses foreign callers while a turn runs. The writes it gives belong
 // into the caller's transaction, which then fails if a turn has started
 // meanwhile.
 func (s *Session) idle(ctx context.Context, call *bus.Call, id string) ([]state.Write, error) {
-	if ofTurn(call) {
+	if forTurn(call) {
 		return nil, nil
 	}
 	runs, version, err := s.running(ctx, id)

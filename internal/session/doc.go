@@ -14,13 +14,18 @@
 // tree. The tree is read when an append starts a new branch, when a call id has
 // a mark already, and when the head row is missing.
 //
+// A copy (fork, clone) belongs to the caller. Its session row is written last,
+// so that half a copy is never seen; entries of a copy that was cut off stay
+// behind unseen.
+//
 // # Ordering and delivery
 //
 // Appends of one session are serialised by the head row. They are idempotent by
 // entry id, whole and in part: what is stored is left as it is, the rest hangs
 // on it. A batch that does not fit into one transaction is stored in several,
-// in order. While a turn runs only the turn appends; others get session_busy,
-// also when it starts between their check and their write.
+// in order. While a turn runs only the turn and the compaction it waits for
+// change the tree; others get session_busy, also when the turn starts between
+// their check and their write.
 //
 // An inbox keeps the order of its pushes. A push is idempotent by item id, also
 // when the turn has taken the item meanwhile; an id is used once in a session,
@@ -36,7 +41,8 @@
 //
 // # Limits
 //
-// 1,000 messages a batch, 1,000 items an inbox, ids of 1 to 128 bytes of
+// 1,000 messages or parts a batch, 10,000 messages a snapshot, paths of 4,000
+// entries in the nested form, 1,000 items an inbox, ids of 1 to 128 bytes of
 // printable characters without a slash. An inbox remembers the last 100 ids
 // that callers gave to items which were taken.
 package session

@@ -35,6 +35,10 @@ func (s *Session) ground(ctx context.Context, b *batch) (*ground, error) {
 	if b.parent != nil {
 		g.leaf, g.branch = *b.parent, *b.parent != h.Leaf
 	}
+	if g.branch && b.pinned {
+		b.moved = true
+		return nil, &Error{Kind: Storage, Session: b.session, Detail: "other entries came meanwhile"}
+	}
 	if !g.branch && !b.readTree {
 		return g, nil
 	}

@@ -45,9 +45,7 @@ func (s *Session) head(ctx context.Context, id string) (head, int64, error) {
 	if err != nil {
 		return head{}, 0, err
 	}
-	h = head{Leaf: t.leaf(), Count: len(t.entries), Last: t.entries[len(t.entries)-1].Timestamp}
-	h.Open, _ = t.calls(h.Leaf)
-	return h, 0, nil
+	return t.head(), 0, nil
 }
 
 // write stores the row in place of the version that was read.

@@ -48,9 +48,20 @@ func (s *Session) Endpoints() map[string]bus.Endpoint {
 		"session-tree::messages":     bus.Unwrapped(bus.Typed(s.messages)),
 		"session-tree::list":         bus.Unwrapped(bus.Typed(s.list)),
 		"session-tree::touch":        bus.Unwrapped(bus.Typed(s.touch)),
-		"session-inbox::push":        bus.Unwrapped(bus.Typed(s.push)),
-		"session-inbox::peek":        bus.Unwrapped(bus.Typed(s.peek)),
-		"session-inbox::drain":       bus.Unwrapped(bus.Typed(s.drain)),
+
+		"session-tree::fork":             bus.Unwrapped(bus.Typed(s.fork)),
+		"session-tree::clone":            bus.Unwrapped(bus.Typed(s.clone)),
+		"session-tree::tree":             bus.Unwrapped(bus.Typed(s.nested)),
+		"session-tree::compact":          bus.Unwrapped(bus.Typed(s.compact)),
+		"session-tree::compactions":      bus.Unwrapped(bus.Typed(s.compactions)),
+		"session-tree::reconcile":        bus.Unwrapped(bus.Typed(s.reconcile)),
+		"session-tree::append_synthetic": bus.Unwrapped(bus.Typed(s.appendSynthetic)),
+		"session-tree::update_part":      bus.Unwrapped(bus.Typed(s.updatePart)),
+		"session-tree::update_parts":     bus.Unwrapped(bus.Typed(s.updateParts)),
+
+		"session-inbox::push":  bus.Unwrapped(bus.Typed(s.push)),
+		"session-inbox::peek":  bus.Unwrapped(bus.Typed(s.peek)),
+		"session-inbox::drain": bus.Unwrapped(bus.Typed(s.drain)),
 	}
 }
 

@@ -22,12 +22,18 @@ func (s *Session) tree(ctx context.Context, session string) (tree, error) {
 	if err != nil {
 		return tree{}, storage(session, "read tree", err)
 	}
-	t := tree{entries: make([]Entry, len(items)), byID: make(map[string]int, len(items))}
+	entries := make([]Entry, len(items))
 	for i, it := range items {
-		if err := json.Unmarshal(it.Value, &t.entries[i]); err != nil {
+		if err := json.Unmarshal(it.Value, &entries[i]); err != nil {
 			return tree{}, storage(session, "read entry "+it.Key.Key, err)
 		}
 	}
+	return treeOf(entries), nil
+}
+
+// treeOf sorts the entries that it is given.
+func treeOf(entries []Entry) tree {
+	t := tree{entries: entries, byID: make(map[string]int, len(entries))}
 	sort.Slice(t.entries, func(i, j int) bool {
 		a, b := t.entries[i], t.entries[j]
 		if a.Timestamp != b.Timestamp {
@@ -38,7 +44,17 @@ func (s *Session) tree(ctx context.Context, session string) (tree, error) {
 	for i, e := range t.entries {
 		t.byID[e.ID] = i
 	}
-	return t, nil
+	return t
+}
+
+// head is the head row that belongs to the tree.
+func (t tree) head() head {
+	h := head{Leaf: t.leaf(), Count: len(t.entries)}
+	if n := len(t.entries); n > 0 {
+		h.Last = t.entries[n-1].Timestamp
+	}
+	h.Open, _ = t.calls(h.Leaf)
+	return h
 }
 
 // leaf is the newest entry that is nobody's parent, empty for an empty tree. In
