@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -29,10 +30,29 @@ type line struct {
 	frame     json.RawMessage
 	text      []byte // of w>e and e>w: the message
 	binary    bool   // it came in a binary frame
-	cut       bool   // only its beginning was kept
+	size      int    // of a message of which only the beginning was kept, else 0
 }
 
 func (l line) at() string { return fmt.Sprintf("%s:%d", l.recording, l.n) }
+
+// whole is the message at its full size. What was cut is a run of one byte
+// inside a string.
+func (l line) whole() []byte {
+	if l.size == 0 {
+		return l.text
+	}
+	head := bytes.TrimRight(l.text, "…")
+	end := ""
+	switch {
+	case l.binary:
+	case bytes.Contains(head, []byte(`"data":{`)):
+		end = `"}}`
+	default:
+		end = `"}`
+	}
+	whole := append(bytes.Clone(head), bytes.Repeat([]byte("x"), l.size-len(head)-len(end))...)
+	return append(whole, end...)
+}
 
 // name is the connection's without its path.
 func (l line) name() string { name, _, _ := strings.Cut(l.conn, " "); return name }
@@ -90,9 +110,12 @@ func recording(t testing.TB, name string) []line {
 				if l.text, err = base64.StdEncoding.DecodeString(special.Head); err != nil {
 					t.Fatalf("%s: %v", l.at(), err)
 				}
-				l.binary, l.cut = true, len(l.text) < *special.BinaryBytes
+				l.binary = true
+				if len(l.text) < *special.BinaryBytes {
+					l.size = *special.BinaryBytes
+				}
 			case special.TextBytes != nil:
-				l.text, l.cut = []byte(special.Head), true
+				l.text, l.size = []byte(special.Head), *special.TextBytes
 			}
 		}
 		// Frames that were recorded without the proxy stand in notes.
@@ -132,22 +155,15 @@ func TestRecordedWorkerFramesDecode(t *testing.T) {
 			if l.dir != "w>e" || strings.Contains(l.conn, " ") {
 				continue
 			}
-			text := l.text
-			if l.cut { // a large payload of which the middle is not kept
-				text = []byte(strings.TrimRight(string(text), "x.…") + `"}}`)
-				if strings.Contains(string(text), `"result":"`) {
-					text = text[:len(text)-1]
-				}
-			}
 			frames++
-			_, err := protocol.Decode(text)
+			_, err := protocol.Decode(l.whole())
 			want, isJunk := junk[l.at()]
 			var de *protocol.DecodeError
 			switch {
 			case err == nil && isJunk:
 				t.Errorf("%s decodes, want %v", l.at(), want)
 			case err != nil && (!errors.As(err, &de) || !isJunk || de.Kind != want):
-				t.Errorf("%s: %v: %s", l.at(), err, text)
+				t.Errorf("%s: %v: %s", l.at(), err, clip(string(l.text)))
 			}
 			delete(junk, l.at())
 		}

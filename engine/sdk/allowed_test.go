@@ -1,0 +1,95 @@
+package sdk
+
+// Why ours may differ from the engine, by the sections of the protocol.
+const (
+	owners     = "2.2: the most recent live registration serves, and gives way again after the grace"
+	reserved   = "2.2, 11: ids of the bus are protected"
+	absentData = "2.1: a call without data is served"
+	nullData   = "11: data that is null is taken for {}"
+	validated  = "11: a bad config is refused, and no input ends a connection's task"
+	tolerant   = "11: what is wrong with a result is mended; a result is taken from the called worker alone"
+	once       = "11: an invocation_id that comes twice runs once, and both waiters get the result"
+	docs       = "6.2: doc_url is optional; the engine's names its own pages"
+	others     = "16: the server of the recording had served other clients before"
+	builtins   = "6.1: the workers of the bus itself are other ones"
+	unseen     = "the call was made on a connection that is not in the recording"
+)
+
+// differences are the places where ours may differ, by reason. got is what
+// ours is there, "" for nothing; ids that only a run has are <id>.
+var differences = map[string][]allowed{
+	absentData: {
+		{"01-connect-raw A", "extra", `{"type":"invocationresult","invocation_id":"<id>","function_id":"engine::functions::list","result":{"functions":[{"function_id":"…`},
+	},
+	tolerant: {
+		{"04-trigger-sync:111", "missing", ""},
+		{"04-trigger-sync:139", ".error.code", `"UNKNOWN"`},
+		{"04-trigger-sync:139", ".error.message", `"bad"`},
+		{"04-trigger-sync A", "extra", `{"type":"invocationresult","invocation_id":"93a2f58c-a455-4db5-bdad-a6832a4e4f30","function_id":"ora::manual","error":{"code":"x","message":""}}`},
+		{"04-trigger-sync A", "extra", `{"type":"invocationresult","invocation_id":"ce6dd2ce-1158-41d8-ac55-537cc0f1d7da","function_id":"ora::manual","result":3}`},
+	},
+	once: {
+		{"04-trigger-sync:115", "missing", ""},
+		{"04-trigger-sync:117", "missing", ""},
+		{"04-trigger-sync A", "extra", `{"type":"invocationresult","invocation_id":"b89379d4-31e1-4179-aae4-62ad6181ca44","function_id":"ora::manual","result":"x"}`},
+	},
+	nullData: {
+		{"16-lists:35", ".error", ""},
+		{"16-lists:35", ".result", `{"functions":[{"description":"…`},
+		{"17-state:40", ".error.message", "\"Failed to deserialize input for state::set: missing field `scope`\""},
+	},
+	builtins: {
+		{"16-lists:56", ".result.worker_name", `"engine"`},
+		{"16-lists:56", ".result.metadata", `{"idempotent":true}`},
+		{"16-lists:68", ".error", `{"code":"NOT_FOUND","message":"Worker 'iii-state' is not connected."}`},
+		{"16-lists:68", ".result", ""},
+		{"16-lists:83", ".result.worker_name", `"engine"`},
+		{"16-lists:130", ".result.trigger.worker_name", `"engine"`},
+	},
+	docs: {
+		{"17-state:86", ".result.errors[0].doc_url", ""},
+		{"17-state:88", ".result.errors[0].doc_url", ""},
+		{"17-state:90", ".result.errors[0].doc_url", ""},
+		{"17-state:92", ".result.errors[0].doc_url", ""},
+		{"17-state:94", ".result.errors[0].doc_url", ""},
+		{"17-state:96", ".result.errors[0].doc_url", ""},
+		{"17-state:104", ".result.errors[0].doc_url", ""},
+		{"17-state:108", ".result.errors[0].doc_url", ""},
+		{"17-state:110", ".result.errors[0].doc_url", ""},
+		{"17-state:114", ".result.errors[0].doc_url", ""},
+		{"18-stream:31", ".result.errors[0].doc_url", ""},
+	},
+	others: {
+		{"18-stream:25", ".result.count", "1"},
+		{"18-stream:25", ".result.stream", `[{"groups":["g"],"id":"ora-c2abb2a8"}]`},
+		{"17-state:29", ".result.groups", `["ora-f4249618"]`},
+	},
+	unseen: {
+		{"23-limits:31", "missing", ""},
+	},
+	reserved: {
+		{"26-builtin-shadow B", "extra", `{"type":"registrationrejected","code":"FUNCTION_NAMESPACE_CONFLICT","namespace":"default","function_id":"engine::foo","owner_worker_id":""}`},
+		{"26-builtin-shadow B", "extra", `{"type":"registrationrejected","code":"FUNCTION_NAMESPACE_CONFLICT","namespace":"default","function_id":"engine::workers::list","owner_worker_id":""}`},
+		{"26-builtin-shadow:14", "missing", ""},
+		{"26-builtin-shadow:16", ".error", `{"code":"function_not_found","message":"Function engine::foo not found in namespace default."}`},
+		{"26-builtin-shadow:16", ".result", ""},
+		{"26-builtin-shadow:22", "missing", ""},
+		{"26-builtin-shadow:24", ".result", `{"workers":[{"…`},
+	},
+	owners: {
+		{"26-builtin-shadow:26", ".result.worker_name", `"ora-b"`},
+		{"26-builtin-shadow:31", ".error", ""},
+		{"26-builtin-shadow:33", ".error", ""},
+		{"26-builtin-shadow:33", ".result", `{"workers":[{"…`},
+	},
+	validated: {
+		{"32-stream-trigger-panic A", "extra", "{\"type\":\"triggerregistrationresult\",\"id\":\"<id>\",\"trigger_type\":\"stream\",\"function_id\":\"ora::zombie\",\"error\":{\"code\":\"trigger_registration_failed\",\"message\":\"Failed to parse trigger config: missing field `stream_name`\"}}"},
+		{"32-stream-trigger-panic A", "extra", `{"type":"invocationresult","invocation_id":"<id>","function_id":"engine::baggage::get_all","result":{"baggage":{}}}`},
+		{"32-stream-trigger-panic B", "extra", `{"type":"invocationresult","invocation_id":"86bb11d6-0747-4c07-ae1c-38803566ef97","function_id":"ora::zombie","result":"from A"}`},
+		{"32-stream-trigger-panic:21", "missing", ""},
+		{"32-stream-trigger-panic:23", "missing", ""},
+		{"32-stream-trigger-panic B", "extra", `{"type":"invokefunction","invocation_id":"<id>","function_id":"ora::zombie","data":{"_caller_worker_id":"262323d5-1084-4a58-99d0-77bc014c16fa"},"metadata":{"principal":{"id":"local","role":"client"},"idempotency_key":"<id>"}}`},
+		{"32-stream-trigger-panic:25", ".result.workers", "[]"},
+		{"32-stream-trigger-panic:27", ".result.workers", "[]"},
+	},
+}
