@@ -49,7 +49,7 @@ func (r *Registry) RegisterBuiltin(b Builtin, functions map[string]Function, han
 }
 
 // Register puts a function of a connected worker on top of its stack. The connection must have been added. The kind is
-// socket. Errors: *ReservedError for an id that nobody may register, that of the store for a sticky id, and
+// http if the function has a Remote, else socket. Errors: *ReservedError for an id that nobody may register, that of the store for a sticky id, and
 // *UnknownConnectionError.
 func (r *Registry) Register(ctx context.Context, connection, namespace, id string, f Function) error {
 	if IsReserved(id) {
@@ -72,7 +72,10 @@ func (r *Registry) Register(ctx context.Context, connection, namespace, id strin
 	}
 	e := f.entry(namespace, id, r.cfg.Clock.Now())
 	e.Kind, e.Connection, e.WorkerID = bus.KindSocket, connection, w.ID
-	r.stack(k).push(&Registration{Entry: e})
+	if f.Remote != nil {
+		e.Kind = bus.KindHTTP
+	}
+	r.stack(k).push(&Registration{Entry: e, Remote: f.Remote})
 	if r.byConn[connection] == nil {
 		r.byConn[connection] = map[key]bool{}
 	}

@@ -23,6 +23,8 @@ type Registration struct {
 	bus.Entry
 	// Handler serves a built-in function; nil for other kinds.
 	Handler bus.Handler
+	// Remote is the invocation of a function that a web server backs; nil for other kinds.
+	Remote json.RawMessage
 	// Builtin is set on functions of built-in workers.
 	Builtin bool
 }
@@ -88,6 +90,9 @@ type Function struct {
 	Metadata       json.RawMessage
 	RequestSchema  json.RawMessage
 	ResponseSchema json.RawMessage
+	// Remote is the invocation of a function that a web server backs, as its worker wrote it; nil for one that the worker
+	// serves itself. No list shows it: it may hold secrets.
+	Remote json.RawMessage
 }
 
 // entry is the entry of a function that a worker registers.

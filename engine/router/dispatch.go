@@ -30,7 +30,11 @@ func (r *Router) dispatch(ctx context.Context, c *call) error {
 			return err
 		}
 		if reg.Handler != nil {
-			r.run(ctx, c, reg)
+			r.run(ctx, c, reg, r.counter(reg.WorkerID), reg.Handler)
+			return nil
+		}
+		if reg.Remote != nil {
+			r.runRemote(ctx, c, reg)
 			return nil
 		}
 		if p := r.peer(reg.Connection); p != nil && p.give(c, reg.Meta, r.cfg.IDs) {
@@ -121,15 +125,15 @@ func sendError(functionID string, err error) error {
 	return &bus.Error{Code: protocol.CodeChannelSendFailed, Message: err.Error()}
 }
 
-// run starts a built-in handler. Its context carries the call and ends when nobody waits for it any more. What goes on
+// run starts a handler in this process. Its context carries the call and ends when nobody waits for it any more. What goes on
 // without its caller ends at its deadline, or with the router.
-func (r *Router) run(ctx context.Context, c *call, reg *registry.Registration) {
+func (r *Router) run(ctx context.Context, c *call, reg *registry.Registration, callee *counter, h bus.Handler) {
 	goesOn := c.Reply != nil || c.key != nil || c.Connection != ""
 	if goesOn {
 		ctx = context.WithoutCancel(ctx)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	c.handOver(reg.Meta, r.counter(reg.WorkerID), nil, cancel)
+	c.handOver(reg.Meta, callee, nil, cancel)
 	r.background(func() {
 		defer context.AfterFunc(r.base, func() { cancel(context.Canceled) })()
 		if c.Reply != nil {
@@ -138,7 +142,18 @@ func (r *Router) run(ctx context.Context, c *call, reg *registry.Registration) {
 		out := outcome{err: &bus.Error{Code: protocol.CodeInvocationFailed, Message: "The handler of " + c.FunctionID + " ended without an answer."}}
 		// Also when the handler ends its goroutine: nobody must wait for ever.
 		defer func() { r.complete(c, out) }()
-		out = r.handle(ctx, c, reg.Handler)
+		out = r.handle(ctx, c, h)
+	})
+}
+
+// runRemote has a web server serve the call. It counts for the worker that registered the function.
+func (r *Router) runRemote(ctx context.Context, c *call, reg *registry.Registration) {
+	var callee *counter
+	if p := r.peer(reg.Connection); p != nil {
+		callee = &p.active
+	}
+	r.run(ctx, c, reg, callee, func(ctx context.Context, call *bus.Call) (json.RawMessage, error) {
+		return r.cfg.Remote.Call(ctx, reg.Remote, call)
 	})
 }
 

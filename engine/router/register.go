@@ -30,7 +30,12 @@ func (r *Router) register(ctx context.Context, p *peer, namespace string, f *pro
 		return &registry.ReservedError{FunctionID: f.ID}
 	}
 	if f.Invocation != nil {
-		return bus.Invalid("invocation", "absent: this server calls no functions over HTTP")
+		if r.cfg.Remote == nil {
+			return bus.Invalid("invocation", "absent: this server calls no functions over HTTP")
+		}
+		if err := r.cfg.Remote.Check(f.Invocation); err != nil {
+			return err
+		}
 	}
 	if r.cfg.Access != nil {
 		if err := r.cfg.Access.Register(r.caller(p), namespace, f.ID); err != nil {
@@ -39,7 +44,7 @@ func (r *Router) register(ctx context.Context, p *peer, namespace string, f *pro
 	}
 	return r.cfg.Registry.Register(ctx, p.conn.ID(), namespace, f.ID, registry.Function{
 		Description: f.Description, Meta: registry.MetaOf(f.Metadata), Metadata: f.Metadata,
-		RequestSchema: f.RequestFormat, ResponseSchema: f.ResponseFormat,
+		RequestSchema: f.RequestFormat, ResponseSchema: f.ResponseFormat, Remote: f.Invocation,
 	})
 }
 

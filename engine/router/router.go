@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"sync"
@@ -40,6 +41,8 @@ type Config struct {
 	Access Access
 	// Triggers takes the triggers of sockets; nil refuses them.
 	Triggers Triggers
+	// Remote calls functions that a web server backs; nil refuses their registration.
+	Remote Remote
 	// Gone hears of a connection that is gone for good, once, at the end of its Detach, which waits for it: nothing
 	// reaches the connection any more, and the calls that it was given have ended. Calls that it made may still run. It
 	// must not fail or panic: nobody repeats it. Nil: nobody hears.
@@ -54,6 +57,14 @@ type Config struct {
 	MaxAge time.Duration
 	// DedupBytes bounds the results that are kept for repeats; DefaultDedupBytes if 0.
 	DedupBytes int
+}
+
+// Remote calls functions that a web server backs. Implementations are safe for concurrent use.
+type Remote interface {
+	// Check refuses an invocation object that Call could not use.
+	Check(invocation json.RawMessage) error
+	// Call makes the request and waits for its answer until ctx ends. A nil result means "no value".
+	Call(ctx context.Context, invocation json.RawMessage, c *bus.Call) (json.RawMessage, error)
 }
 
 // Router is the bus within one process. It is safe for concurrent use. It implements bus.Poster.
