@@ -42,7 +42,9 @@ type call struct {
 	// cancel ends the context of a built-in handler.
 	cancel context.CancelCauseFunc
 	// socket: the callee is behind a socket.
-	socket  *peer
+	socket *peer
+	// moves counts how often the call was handed on.
+	moves   int
 	done    bool
 	out     outcome
 	waiters []waiter

@@ -23,6 +23,9 @@ func (r *Router) HandleResult(conn Conn, f *protocol.InvocationResult) {
 	if p.answered() {
 		r.cfg.Registry.SetStatus(conn.ID(), registry.StatusConnected)
 	}
+	if r.again(p, c, f) {
+		return
+	}
 	if f.Error != nil {
 		r.complete(c, outcome{err: f.Error})
 		return
