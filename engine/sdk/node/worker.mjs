@@ -40,6 +40,7 @@ async function fill(writer, texts, size) {
 const behaviours = {
   echo: (data, metadata) => ({ got: data, meta: metadata ?? null }),
   me: () => process.pid,
+  number: () => ({ call: ++calls }),
   boom: () => { throw new TypeError('kaput') },
   boomstr: () => { throw 'a string' },
   undef: () => undefined,

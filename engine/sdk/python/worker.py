@@ -62,6 +62,11 @@ def behaviour(id, does):
     async def me(data):
         return os.getpid()
 
+    async def number(data):
+        global calls
+        calls += 1
+        return {"call": calls}
+
     async def boom(data):
         raise TypeError("kaput")
 
@@ -88,7 +93,7 @@ def behaviour(id, does):
     async def fill_it(data):
         return await fill(data["writer"], data["texts"], data["size"])
 
-    return {"echo": echo, "me": me, "boom": boom, "null": null, "hold": hold, "tell": tell, "drain": drain_it, "fill": fill_it}[does]
+    return {"echo": echo, "me": me, "number": number, "boom": boom, "null": null, "hold": hold, "tell": tell, "drain": drain_it, "fill": fill_it}[does]
 
 
 class Handler(TriggerHandler):
