@@ -187,7 +187,6 @@ func repeats(t testing.TB, names ...string) {
 // unrepeated are the recordings that no test repeats, beside the pending ones
 // of TestRawClients, and why.
 var unrepeated = map[string]string{
-	"29-node-same-name":       "reattach is not served yet",
 	"33-python-channel-token": "channel sockets are not served yet",
 	"34-lost-result":          "only the frames of five lost calls are kept",
 }
