@@ -34,7 +34,7 @@ type match struct {
 
 func readState(config json.RawMessage) (*match, error) {
 	var c stateConfig
-	if err := readConfig(config, &c); err != nil {
+	if err := readConfig(config, &c, "StateTriggerConfig"); err != nil {
 		return nil, err
 	}
 	return &match{first: c.Scope, second: c.Key}, nil
@@ -42,7 +42,7 @@ func readState(config json.RawMessage) (*match, error) {
 
 func readStream(config json.RawMessage) (*match, error) {
 	var c streamConfig
-	if err := readConfig(config, &c); err != nil {
+	if err := readConfig(config, &c, "StreamTriggerConfig"); err != nil {
 		return nil, err
 	}
 	return &match{first: unlessEmpty(c.Stream), second: unlessEmpty(c.Group), third: unlessEmpty(c.Item)}, nil
@@ -55,13 +55,14 @@ func unlessEmpty(s string) *string {
 	return &s
 }
 
-// readConfig reads a config, which must be an object.
-func readConfig(config json.RawMessage, v any) error {
+// readConfig reads a config, which must be an object. Other JSON is named as the iii engine names it, which reads the
+// object into a struct.
+func readConfig(config json.RawMessage, v any, name string) error {
 	detail := ""
-	if kind := input.Describe(config); kind == "null" {
-		detail = "invalid type: null, expected an object"
-	} else {
+	if kind := input.Describe(config); kind == "map" {
 		detail = input.Read(config, v)
+	} else {
+		detail = "invalid type: " + kind + ", expected struct " + name
 	}
 	if detail == "" {
 		return nil

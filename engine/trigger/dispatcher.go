@@ -111,12 +111,16 @@ func (d *Dispatcher) fire(ctx context.Context, bindings []*binding, f firing) er
 			continue
 		}
 		if !b.lanes.add(f.lane, func() { d.deliver(b.life, b, f) }) {
-			d.Logger.Error("a trigger's connection is too slow: a change was dropped", "alarm", "trigger_dropped",
-				"trigger_id", b.id, "function_id", b.functionID)
+			d.dropped(b)
 		}
 	}
 	wg.Wait()
 	return ctx.Err()
+}
+
+func (d *Dispatcher) dropped(b *binding) {
+	d.Logger.Error("the function of a trigger is too slow: a change was dropped", "alarm", "trigger_dropped",
+		"trigger_id", b.id, "function_id", b.functionID)
 }
 
 // deliver tries until the binding has the change, is given up, or ctx ends.

@@ -24,6 +24,9 @@ func (s *stack) start(ctx context.Context) error {
 	s.consuming.Lock()
 	s.consumers = map[string]bool{}
 	s.consuming.Unlock()
+	if err := s.provideTriggers(); err != nil {
+		return err
+	}
 	for _, name := range s.queues.Names() {
 		s.consume(name)
 	}

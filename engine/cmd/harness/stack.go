@@ -17,6 +17,7 @@ import (
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/channel"
 	"github.com/iii-aws/harness/engine/clock"
+	"github.com/iii-aws/harness/engine/cron"
 	"github.com/iii-aws/harness/engine/embedded"
 	"github.com/iii-aws/harness/engine/gateway"
 	"github.com/iii-aws/harness/engine/protocol"
@@ -75,6 +76,8 @@ type stack struct {
 	router     *router.Router
 	triggers   *trigger.Table
 	dispatch   *trigger.Dispatcher
+	cron       *cron.Provider
+	available  *trigger.Available
 	tokens     *access.Tokens
 	gateway    *gateway.Server
 	policy     *policy.Source
