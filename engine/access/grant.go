@@ -48,7 +48,7 @@ var roleCalls = map[bus.Role][]string{
 		"budget::list", "budget::get", "budget::check", "budget::usage", "budget::forecast",
 		"blob::read", "blob::create_upload",
 	},
-	bus.RoleApprover: {"approval::resolve", "approval::list", "turn::get_state"},
+	bus.RoleApprover: {"approval::resolve", "approval::list", "approval::grants", "approval::revoke", "turn::get_state"},
 	bus.RoleOperator: {"*"},
 	bus.RoleWorker:   {},
 }

@@ -19,6 +19,19 @@ const (
 	DecisionAborted = "aborted"
 )
 
+// Grant is a row of scope approval_grants: a call with this function and these
+// arguments passes in its session without asking. Its key is
+// <session>/<args_hash>.
+type Grant struct {
+	FunctionID  string          `json:"function_id"`
+	ArgsExcerpt json.RawMessage `json:"args_excerpt"`
+	ArgsHash    string          `json:"args_hash"`
+	// FunctionCallID is the call that it was given on.
+	FunctionCallID string `json:"function_call_id"`
+	GrantedBy      string `json:"granted_by"`
+	GrantedAt      int64  `json:"granted_at"`
+}
+
 // ApprovalRequest is a row of scope approval_requests.
 type ApprovalRequest struct {
 	SessionID      string          `json:"session_id"`

@@ -11,6 +11,7 @@ const (
 	ScopeSessionIndex    = "session_index"
 	ScopeApprovals       = "approvals"         // <session>/<call id>
 	ScopeCallResults     = "call_results"      // <session>/<call id>
+	ScopeApprovalGrants  = "approval_grants"   // <session>/<args hash>
 	ScopeApprovalReqs    = "approval_requests" // <session>/<call id>
 	ScopeInbox           = "inbox"             // <session>/<name>
 	ScopeSessionTree     = "session_tree:"     // + session; key entry id

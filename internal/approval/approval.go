@@ -45,6 +45,8 @@ func (g *Gate) Endpoints() map[string]bus.Endpoint {
 	return map[string]bus.Endpoint{
 		"approval::resolve": bus.Unwrapped(resolve),
 		"approval::list":    bus.Unwrapped(bus.Typed(g.list)),
+		"approval::grants":  bus.Unwrapped(bus.Typed(g.grants)),
+		"approval::revoke":  bus.Unwrapped(bus.Typed(g.revoke)),
 	}
 }
 

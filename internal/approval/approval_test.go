@@ -157,7 +157,9 @@ func TestA8InvalidPayload(t *testing.T) {
 		`{}`, `[]`, `{"session_id":1}`, `{"session_id":"s/1","function_call_id":"c1","decision":"allow"}`,
 		`{"session_id":"s1","function_call_id":"c/1","decision":"allow"}`, `{"session_id":"s1","function_call_id":"c1","decision":"maybe"}`,
 		`{"session_id":"s1","function_call_id":"c1","decision":"aborted"}`, `{"session_id":"","function_call_id":"c1","decision":"allow"}`,
-		`{"session_id":"s1","function_call_id":"c1","decision":"allow","remember":"session"}`,
+		`{"session_id":"s1","function_call_id":"c1","decision":"allow","remember":"always"}`,
+		`{"session_id":"s1","function_call_id":"c1","decision":"deny","remember":"session"}`,
+		`{"session_id":"s1","function_call_id":"c1","decision":"allow","remember":"session"}`, // of a turn that names no function
 		`{"session_id":"s1","function_call_id":"c1","decision":"allow","reason":"` + strings.Repeat("x", 4001) + `"}`,
 	} {
 		var r Response

@@ -13,6 +13,11 @@
 // approver on those of the sessions that its globs name. To everybody else
 // session and call do not exist.
 //
+// A decision to allow may come with a standing grant: from then on the turn
+// lets the same call, by function and arguments, pass in this session without
+// asking. It is stored in the transaction of the decision, listed, revocable,
+// and beats no deny.
+//
 // # Ordering and delivery
 //
 // The control item of the session is raised after the row is stored, so that a
@@ -28,6 +33,5 @@
 // # Limits
 //
 // A reason has at most 4,000 characters, an id 256 bytes. A page of the list
-// has at most 200 rows. Standing grants are not built: a request that asks for
-// one is refused.
+// has at most 200 rows.
 package approval

@@ -16,8 +16,8 @@ type Request struct {
 	FunctionCallID string  `json:"function_call_id"`
 	Decision       string  `json:"decision"`
 	Reason         *string `json:"reason,omitempty"`
-	// Remember asks for a standing grant. None are kept here: a request that
-	// asks for one is refused, not taken for less than it says.
+	// Remember "session" with an allow also lets the same call, by function and
+	// arguments, pass in this session from now on.
 	Remember *string `json:"remember,omitempty"`
 }
 
@@ -34,11 +34,16 @@ func (r Request) check() string {
 		return "decision must be allow or deny"
 	case r.Reason != nil && utf8.RuneCountInString(*r.Reason) > maxReason:
 		return fmt.Sprintf("reason must have at most %d characters", maxReason)
-	case r.Remember != nil:
-		return "remember is not supported: decide each call, or add a rule to iii-permissions.yaml"
+	case r.Remember != nil && *r.Remember != rememberSession:
+		return `remember must be "session"; what holds for every session is a rule in iii-permissions.yaml`
+	case r.Remember != nil && r.Decision != agent.DecisionAllow:
+		return "remember goes with the decision allow only"
 	}
 	return ""
 }
+
+// rememberSession is the only reach of a grant.
+const rememberSession = "session"
 
 // Response is what became of a request.
 type Response struct {

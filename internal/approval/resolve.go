@@ -68,7 +68,15 @@ func (g *Gate) decide(ctx context.Context, call *bus.Call, r Request) (Response,
 		Decision: r.Decision, Reason: r.Reason, DecidedBy: call.Principal.Actor(), DecidedAt: clock.Millis(g.Clock.Now()),
 		Run: p.Run, ArgsHash: p.ArgsHash,
 	}
-	won, row, err := g.store(ctx, call, r, mine)
+	var grant *agent.Grant
+	if r.Remember != nil {
+		if p.FunctionID == "" {
+			return Response{Error: InvalidPayload, Message: "remember is not possible: the turn does not say which function waits"}, nil
+		}
+		grant = &agent.Grant{FunctionID: p.FunctionID, ArgsExcerpt: p.ArgsExcerpt, ArgsHash: p.ArgsHash,
+			FunctionCallID: r.FunctionCallID, GrantedBy: mine.DecidedBy, GrantedAt: mine.DecidedAt}
+	}
+	won, row, err := g.store(ctx, call, r, mine, grant)
 	if err != nil {
 		return Response{}, err
 	}
@@ -84,6 +92,9 @@ func (g *Gate) decide(ctx context.Context, call *bus.Call, r Request) (Response,
 type pending struct {
 	Run      string `json:"run"`
 	ArgsHash string `json:"args_hash"`
+	// Of newer turns.
+	FunctionID  string          `json:"function_id"`
+	ArgsExcerpt json.RawMessage `json:"args_excerpt"`
 }
 
 // pending asks the turn for the call; nil means that it neither waits nor will.

@@ -10,9 +10,10 @@ import (
 	"github.com/iii-aws/harness/internal/agent"
 )
 
-// store writes the decision unless one on this call stands. won tells whether
-// it is ours that stands, row is the other one.
-func (g *Gate) store(ctx context.Context, call *bus.Call, r Request, mine agent.Decision) (won bool, row agent.Decision, err error) {
+// store writes the decision, and with it the grant if there is one, unless a
+// decision on this call stands. won tells whether it is ours that stands, row
+// is the other one.
+func (g *Gate) store(ctx context.Context, call *bus.Call, r Request, mine agent.Decision, grant *agent.Grant) (won bool, row agent.Decision, err error) {
 	value, err := bus.Encode(mine)
 	if err != nil {
 		return false, row, err
@@ -32,7 +33,17 @@ func (g *Gate) store(ctx context.Context, call *bus.Call, r Request, mine agent.
 			w = w.IfVersion(version) // it is on another run or other arguments
 		}
 		w.Origin = origin(call)
-		_, err = state.Do(ctx, g.State, w)
+		tx := []state.Write{w}
+		if grant != nil {
+			value, err := bus.Encode(grant)
+			if err != nil {
+				return false, row, err
+			}
+			w := state.Set(agent.ScopeApprovalGrants, r.SessionID+"/"+grant.ArgsHash, value)
+			w.Origin = origin(call)
+			tx = append(tx, w)
+		}
+		_, err = g.State.Submit(ctx, tx).Wait(ctx)
 		if err == nil {
 			return true, mine, nil
 		}

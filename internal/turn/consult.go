@@ -7,6 +7,7 @@ import (
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/redact"
+	"github.com/iii-aws/harness/internal/agent"
 	"github.com/iii-aws/harness/internal/kernel"
 	"github.com/iii-aws/harness/internal/turn/step"
 )
@@ -31,8 +32,35 @@ type checker struct {
 }
 
 // consult checks a call that nobody approved: kernel, policy, before-hook, and
-// kernel and policy again if the hook changed the arguments.
+// kernel and policy again if the hook changed the arguments. A standing grant
+// answers for the person who would be asked, and beats nothing else.
 func (c checker) consult(ctx context.Context, call step.Call) verdict {
+	v := c.gates(ctx, call)
+	if !v.ask {
+		return v
+	}
+	args := call.Arguments.Raw
+	if v.args != nil {
+		args = v.args
+	}
+	v.ask = !c.granted(ctx, call.FunctionID, args)
+	return v
+}
+
+// granted reports whether a person has let this very call pass for the rest of
+// the session. A row that cannot be read grants nothing.
+func (c checker) granted(ctx context.Context, functionID string, args json.RawMessage) bool {
+	hash := step.ArgsHash(functionID, args)
+	var g agent.Grant
+	ok, err := c.t.readRow(ctx, agent.ScopeApprovalGrants, c.session+"/"+hash, &g)
+	if err != nil {
+		c.t.Logger.Warn("grant not read, the call waits for a person", "session", c.session, "error", err)
+	}
+	return ok && g.FunctionID == functionID && g.ArgsHash == hash
+}
+
+// gates asks kernel, policy and hook.
+func (c checker) gates(ctx context.Context, call step.Call) verdict {
 	v := c.rules(ctx, call)
 	if v.denied != nil {
 		return v

@@ -89,6 +89,21 @@ func (s faultyState) Submit(ctx context.Context, ws []state.Write, after ...comm
 	return write(s.f, "state:"+ws[0].Scope, ws, func() *state.Pending { return s.Store.Submit(ctx, ws, after...) })
 }
 
+// Get reads, unless the hook fails it: it hears of reads as "get:" and the scope.
+func (s faultyState) Get(ctx context.Context, k state.Key, o ...state.ReadOption) (state.Item, bool, error) {
+	s.f.mu.Lock()
+	hook := s.f.hook
+	var err error
+	if hook != nil {
+		err = hook("get:"+k.Scope, k)
+	}
+	s.f.mu.Unlock()
+	if err != nil {
+		return state.Item{}, false, err
+	}
+	return s.Store.Get(ctx, k, o...)
+}
+
 type faultyStream struct {
 	stream.Store
 	f *fault

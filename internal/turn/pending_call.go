@@ -2,9 +2,11 @@ package turn
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/iii-aws/harness/engine/bus"
+	"github.com/iii-aws/harness/engine/redact"
 	"github.com/iii-aws/harness/internal/turn/step"
 )
 
@@ -29,6 +31,9 @@ func (r PendingRequest) Validate() error {
 type Pending struct {
 	Run      string `json:"run"`
 	ArgsHash string `json:"args_hash"`
+	// FunctionID and ArgsExcerpt are what a grant shows.
+	FunctionID  string          `json:"function_id"`
+	ArgsExcerpt json.RawMessage `json:"args_excerpt"`
 }
 
 // pendingCall serves turn::pending_call: a call that waits for a person, or is
@@ -56,5 +61,5 @@ func (t *Turn) pendingCall(ctx context.Context, _ *bus.Call, req PendingRequest)
 	if err != nil {
 		return nil, err
 	}
-	return &Pending{Run: rec.Run, ArgsHash: step.ArgsHash(functionID, text)}, nil
+	return &Pending{Run: rec.Run, ArgsHash: step.ArgsHash(functionID, text), FunctionID: functionID, ArgsExcerpt: redact.Excerpt(text)}, nil
 }

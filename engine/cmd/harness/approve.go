@@ -26,10 +26,14 @@ type decisionAnswer struct {
 
 func (a *app) decideCommand(decision, use, short string) *cobra.Command {
 	var reason string
+	var remember bool
 	c := &cobra.Command{Use: use, Short: short, Args: exactly("SESSION", "CALL"), RunE: func(c *cobra.Command, args []string) error {
 		req := map[string]any{"session_id": args[0], "function_call_id": args[1], "decision": decision}
 		if reason != "" {
 			req["reason"] = reason
+		}
+		if remember {
+			req["remember"] = "session"
 		}
 		var ans decisionAnswer
 		if err := a.invoke(c.Context(), "approval::resolve", req, &ans); err != nil {
@@ -50,6 +54,9 @@ func (a *app) decideCommand(decision, use, short string) *cobra.Command {
 		return err
 	}}
 	c.Flags().StringVar(&reason, "reason", "", "why; the model and the transcript show it")
+	if decision == agent.DecisionAllow {
+		c.Flags().BoolVar(&remember, "remember", false, "let the very same call pass in this session from now on; harness grants lists and revokes")
+	}
 	return c
 }
 

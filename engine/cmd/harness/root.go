@@ -15,6 +15,7 @@ var version = "0.1.0"
 func run(ctx context.Context, args []string, env environment) int {
 	ctx, stop := env.signals(ctx)
 	defer stop()
+	env.stdout, env.stderr = &visible{w: env.stdout}, &visible{w: env.stderr}
 	a := &app{environment: env}
 	root := a.root()
 	root.SetArgs(args)
@@ -61,7 +62,7 @@ and in a second terminal:
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%s; harness help %s shows the flags", err, c.Name())
 	})
-	root.AddCommand(a.devCommand(), a.turnCommand(), a.chatCommand(), a.approveCommand(), a.denyCommand(), a.approvalsCommand(),
+	root.AddCommand(a.devCommand(), a.turnCommand(), a.chatCommand(), a.approveCommand(), a.denyCommand(), a.approvalsCommand(), a.grantsCommand(),
 		a.abortCommand(), a.eventsCommand(), a.sessionsCommand(), a.sessionCommand(), a.functionsCommand(), a.workersCommand(),
 		a.callCommand(), a.tokenCommand(), a.versionCommand())
 	return root

@@ -310,3 +310,33 @@ func TestUsageErrorsNameTheFlag(t *testing.T) {
 		t.Errorf("version: %+v", a)
 	}
 }
+
+// TestTerminalIsSafe: what a model says is shown, not obeyed.
+func TestTerminalIsSafe(t *testing.T) {
+	t.Parallel()
+	s := startDev(t, t.TempDir())
+	a := s.want(exitDone, "turn", "evil \x1b]0;title\x07")
+	if strings.Contains(a.stdout, "\x1b") || !strings.Contains(a.stdout, `\u001b]0;title\u0007`) {
+		t.Errorf("stdout %q", a.stdout)
+	}
+}
+
+// TestApproveAndRemember: the very same call does not ask again, until the
+// grant is revoked.
+func TestApproveAndRemember(t *testing.T) {
+	t.Parallel()
+	s := startDev(t, t.TempDir())
+	session, call := parked(t, s, "run echo hi")
+	s.want(exitDone, "approve", session, call, "--remember")
+	ended(t, s, session)
+	a := s.want(exitDone, "grants", session)
+	hash, _, _ := strings.Cut(a.stdout, " ")
+	if !strings.Contains(a.stdout, "shell::exec") || !strings.Contains(a.stdout, "echo hi") {
+		t.Errorf("grants: %q", a.stdout)
+	}
+	s.want(exitDone, "turn", "--session", session, "run echo hi")
+	s.want(exitParked, "turn", "run echo hi") // another session
+	s.want(exitDone, "grants", session, "--revoke", hash)
+	s.want(exitFailed, "grants", session, "--revoke", hash)
+	s.want(exitParked, "turn", "--session", session, "run echo hi")
+}
