@@ -10,7 +10,7 @@ import (
 func TestControlCharactersAreShown(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"plain\ttext é 😀\n":      "plain\ttext é 😀\n",
+		"plain\ttext é 😀\n":       "plain\ttext é 😀\n",
 		"\x1b]0;title\x07\x1b[2J": `\u001b]0;title\u0007\u001b[2J`,
 		"a\u009b31mb\x7f":         `a\u009b31mb\u007f`,
 		"one\r\ntwo\rthree\n":     "one\ntwo\\u000dthree\n",
