@@ -97,8 +97,20 @@ func runTurn(t *testing.T, c bus.Invoker, text string) string {
 	}
 }
 
-// callResults are the results in a session's transcript.
+// callResults are the results in a session's transcript. What a turn has told
+// last may still be on its way there when the turn has ended.
 func callResults(t *testing.T, c bus.Invoker, session string) []timed {
+	ctx := within(t)
+	for {
+		all, over := readResults(t, c, session)
+		if over || ctx.Err() != nil {
+			return all
+		}
+	}
+}
+
+// readResults reads a transcript; over reports whether it has its last message.
+func readResults(t *testing.T, c bus.Invoker, session string) (out []timed, over bool) {
 	var transcript struct {
 		Messages []struct {
 			Message struct {
@@ -110,8 +122,8 @@ func callResults(t *testing.T, c bus.Invoker, session string) []timed {
 		} `json:"messages"`
 	}
 	invoke(t, c, "session-tree::messages", `{"session_id":`+quote(session)+`}`, &transcript)
-	var out []timed
 	for _, m := range transcript.Messages {
+		over = m.Message.Role == "assistant" && len(out) > 0
 		if m.Message.Role != "function_result" {
 			continue
 		}
@@ -123,5 +135,5 @@ func callResults(t *testing.T, c bus.Invoker, session string) []timed {
 			out = append(out, r)
 		}
 	}
-	return out
+	return out, over
 }
