@@ -32,6 +32,8 @@ type Config struct {
 	Turn            Turn              `yaml:"turn"`
 	Telemetry       Telemetry         `yaml:"telemetry"`
 	Removal         Removal           `yaml:"removal"`
+	HTTP            HTTP              `yaml:"http"`
+	Remote          Remote            `yaml:"remote"`
 }
 
 // Worker is a line of workers: a name, or a name with a config of its own.
@@ -214,6 +216,7 @@ func defaults() Config {
 		Policy: PolicyRules, Providers: "separate", Removal: "dev",
 		Turn: Turn{Shards: 1, MaxParallelCalls: 16, ResultTextLimit: 64 << 10, Concurrency: 1000, CoalesceWindow: 60 * time.Millisecond,
 			SystemDefaultSkills: []string{"iii://iii-directory/index"}},
+		Remote: Remote{SecretKeys: []string{"HOOK_*"}},
 	}
 }
 

@@ -2,8 +2,10 @@ package config
 
 import (
 	"errors"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +35,8 @@ default_model: {scripted: s1}
 turn: {shards: 2}
 telemetry: {log_level: debug, endpoint: "http://127.0.0.1:4318"}
 removal: prod
+http: {middleware: [auth::check], hosts: [dev.example]}
+remote: {plain_http: true, private_networks: ["127.0.0.1/8", "fd00::/8"], secret_keys: [PAY_TOKEN]}
 budget:
 `), known)
 	if err != nil {
@@ -58,6 +62,14 @@ budget:
 	}
 	if c.Policy != PolicyNone || c.Approval.ExpiresAfter != 30*time.Minute || c.Turn.Shards != 2 || c.Turn.MaxParallelCalls != 16 || c.Budget != nil {
 		t.Errorf("config = %+v", c)
+	}
+	networks := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	if !c.Remote.PlainHTTP || !slices.Equal(c.Remote.Networks(), networks) || !slices.Equal(c.Remote.SecretKeys, []string{"PAY_TOKEN"}) ||
+		!slices.Equal(c.HTTP.Middleware, []string{"auth::check"}) || !slices.Equal(c.HTTP.Hosts, []string{"dev.example"}) {
+		t.Errorf("config = %+v", c)
+	}
+	if d := Default(known); !slices.Equal(d.Remote.SecretKeys, []string{"HOOK_*"}) || d.Remote.PlainHTTP || len(d.Remote.Networks()) != 0 {
+		t.Errorf("default = %+v", d.Remote)
 	}
 }
 
@@ -101,6 +113,11 @@ func TestMistakesNameFieldAndWhatIsAllowed(t *testing.T) {
 		{"concurrency", core + "turn: {concurrency: 0}\n", "concurrency is 0"},
 		{"log level", core + "telemetry: {log_level: loud}\n", `log_level is "loud"`},
 		{"endpoint", core + "telemetry: {endpoint: x}\n", `endpoint is "x"; allowed: an http or https URL`},
+		{"middleware", core + "http: {middleware: [' ']}\n", "http: middleware names a function without an id"},
+		{"host", core + "http: {hosts: ['http://x']}\n", `http: hosts has "http://x"; allowed: names of hosts`},
+		{"network", core + "remote: {private_networks: [10.0.0.1]}\n", `remote: private_networks has "10.0.0.1"; allowed: networks such as`},
+		{"all secrets", core + "remote: {secret_keys: ['*']}\n", `remote: secret_keys has "*"; allowed: names of environment variables`},
+		{"remote key", core + "remote: {plain: true}\n", "remote.plain: unknown key; allowed: plain_http, private_networks, secret_keys"},
 		{"duration", core + "approval: {expires_after: soon}\n", `approval.expires_after: is "soon"; allowed: a duration`},
 		{"twice", core + "policy: none\npolicy: none\n", "policy: is given twice"},
 		{"syntax", "a: [\n", "is not valid YAML"},

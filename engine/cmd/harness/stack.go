@@ -24,6 +24,7 @@ import (
 	"github.com/iii-aws/harness/engine/queue"
 	"github.com/iii-aws/harness/engine/redact"
 	"github.com/iii-aws/harness/engine/registry"
+	"github.com/iii-aws/harness/engine/remote"
 	"github.com/iii-aws/harness/engine/router"
 	"github.com/iii-aws/harness/engine/secret"
 	"github.com/iii-aws/harness/engine/state"
@@ -197,9 +198,15 @@ func (s *stack) openBus(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	calls, err := remote.New(remote.Config{Clock: s.clock, Getenv: s.getenv, Keys: s.config.Remote.SecretKeys,
+		PlainHTTP: s.config.Remote.PlainHTTP, Networks: s.config.Remote.Networks()})
+	if err != nil {
+		return err
+	}
+	s.onClose(func(context.Context) error { calls.Close(); return nil })
 	s.router, err = router.New(router.Config{
 		Registry: s.registry, State: s.db.State(), Queue: s.queues, Clock: s.clock, IDs: s.ids, Logger: s.logger,
-		Access: may, Triggers: s.triggers, Wrap: s.telemetry.Wrap, Redact: redact.Text, Gone: s.gone,
+		Access: may, Triggers: s.triggers, Wrap: s.telemetry.Wrap, Redact: redact.Text, Gone: s.gone, Remote: calls,
 	})
 	if err != nil {
 		return err
