@@ -2,7 +2,6 @@ package router
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/iii-aws/harness/engine/bus"
@@ -89,7 +88,7 @@ func (r *Router) bind(ctx context.Context, p *peer, f *protocol.RegisterTrigger)
 		if err := r.cfg.Access.Bind(caller, f.TriggerType, namespace, f.FunctionID); err != nil {
 			return err
 		}
-		if id := condition(f.Config); id != "" {
+		for _, id := range protocol.TriggerFunctions(f.Config) {
 			if err := r.cfg.Access.Call(caller, namespace, id); err != nil {
 				return err
 			}
@@ -97,9 +96,6 @@ func (r *Router) bind(ctx context.Context, p *peer, f *protocol.RegisterTrigger)
 	}
 	return r.cfg.Triggers.Register(ctx, caller, f)
 }
-
-// condition is the function that a trigger's config names as its condition, whatever the type.
-func condition(config json.RawMessage) string { return member(config, "condition_function_id") }
 
 // UnregisterTrigger takes an unregistertrigger of a socket: its own binding goes.
 func (r *Router) UnregisterTrigger(conn Conn, f *protocol.UnregisterTrigger) {

@@ -95,6 +95,7 @@ func TestTriggers(t *testing.T) {
 		{`{"type":"registertrigger","id":"t4","trigger_type":"state","function_id":"x::refused","namespace":"shop"}`, "FORBIDDEN"},
 		{`{"type":"registertrigger","id":"t5","trigger_type":"cron","function_id":"x::f"}`, "FORBIDDEN"},
 		{`{"type":"registertrigger","id":"t6","trigger_type":"state","function_id":"x::f","config":{"condition_function_id":"x::refused"}}`, "FORBIDDEN"},
+		{`{"type":"registertrigger","id":"t8","trigger_type":"http","function_id":"x::f","config":{"middleware_function_ids":["x::ok","x::refused"]}}`, "FORBIDDEN"},
 	} {
 		g.send(a, tc.frame)
 		if tc.code == "" {

@@ -38,7 +38,7 @@ func (t *Table) register(ctx context.Context, call *bus.Call, req registerReques
 		if err := t.cfg.Authorize(call, r.Type, r.Namespace, r.FunctionID); err != nil {
 			return registerResponse{}, err
 		}
-		if id := condition(req.Config); id != "" {
+		for _, id := range protocol.TriggerFunctions(req.Config) {
 			if err := t.cfg.Authorize(call, r.Type, r.Namespace, id); err != nil {
 				return registerResponse{}, err
 			}

@@ -108,6 +108,7 @@ func TestStoredBindings(t *testing.T) {
 		{`{"trigger_type":"state","function_id":"f::g","trigger_namespace":" "}`, "INVALID_NAMESPACE"},
 		{`{"trigger_type":"state","function_id":"x::refused"}`, "FORBIDDEN"},
 		{`{"trigger_type":"state","function_id":"f::g","config":{"condition_function_id":"x::refused"}}`, "FORBIDDEN"},
+		{`{"trigger_type":"http","function_id":"f::g","config":{"middleware_function_ids":["x::refused"]}}`, "FORBIDDEN"},
 	} {
 		if _, err := g.ask(ann, trigger.FunctionRegister, tc.data); bus.Code(err) != tc.code {
 			t.Errorf("%s: got %v, want %s", tc.data, err, tc.code)

@@ -93,12 +93,21 @@ func (d *Dispatcher) Fire(ctx context.Context, b Binding, f Firing) (result json
 			return nil, true, nil
 		}
 	}
+	result, err = d.Call(ctx, b, b.FunctionID, f)
+	return result, false, err
+}
+
+// Call calls one function for the principal of a binding: its own, its condition or another that its config names. No
+// condition is asked. The error is that of the function, or FORBIDDEN if it is internal and out of the binding's reach.
+func (d *Dispatcher) Call(ctx context.Context, b Binding, functionID string, f Firing) (json.RawMessage, error) {
+	if err := d.Table.reachable(b, functionID); err != nil {
+		return nil, err
+	}
 	var metadata json.RawMessage
 	if f.Metadata {
 		metadata = b.Metadata
 	}
-	result, err = d.call(ctx, b, f, b.FunctionID, metadata)
-	return result, false, err
+	return d.call(ctx, b, f, functionID, metadata)
 }
 
 // bind hands a binding to a provider of the bus. A panic is an error, and an error without a code is
