@@ -190,6 +190,41 @@ func TestRevoke(t *testing.T) {
 	}
 }
 
+func TestStands(t *testing.T) {
+	t.Parallel()
+	tokens, c, store := newTokens(t)
+	forever, _, err := tokens.Create(t.Context(), Token{Role: bus.RoleWorker})
+	if err != nil {
+		t.Fatal(err)
+	}
+	brief, _, err := tokens.Create(t.Context(), Token{Role: bus.RoleWorker, ExpiresAt: c.Now().Add(time.Hour).UnixMilli()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stands := func(id string, want bool) {
+		t.Helper()
+		if got, err := tokens.Stands(t.Context(), bus.Principal{ID: id}); err != nil || got != want {
+			t.Errorf("%s: got %v, %v", id, got, err)
+		}
+	}
+	for _, id := range []string{forever.ID, brief.ID, LocalID, "system", "", "tok", "tokyo", "tok12"} {
+		stands(id, true)
+	}
+	c.Advance(time.Hour)
+	stands(brief.ID, false)
+	if _, err := tokens.Revoke(t.Context(), forever.ID); err != nil {
+		t.Fatal(err)
+	}
+	stands(forever.ID, false)
+	stands("tok0123456789abcdef", false)
+	if _, err := state.Do(t.Context(), store, state.Set(Scope, brief.ID, json.RawMessage("7"))); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := tokens.Stands(t.Context(), bus.Principal{ID: brief.ID}); ok || err == nil {
+		t.Errorf("got %v, %v for a row that cannot be read", ok, err)
+	}
+}
+
 func TestFixedToken(t *testing.T) {
 	t.Parallel()
 	tokens, _, _ := newTokens(t)

@@ -143,7 +143,7 @@ func (t *Tokens) Create(ctx context.Context, tok Token) (Token, string, error) {
 	if _, err := t.ids.Read(idBytes); err != nil {
 		return Token{}, "", fmt.Errorf("access: random: %w", err)
 	}
-	tok.ID = "tok" + hex.EncodeToString(idBytes)
+	tok.ID = idPrefix + hex.EncodeToString(idBytes)
 	secret = "hrn_" + tok.ID + "_" + strings.TrimPrefix(secret, "hrn_")
 	redact.Secrets.Add(secret)
 	sum := sha256.Sum256([]byte(secret))
@@ -157,6 +157,33 @@ func (t *Tokens) Create(ctx context.Context, tok Token) (Token, string, error) {
 		return Token{}, "", fmt.Errorf("access: store token: %w", err)
 	}
 	return tok, secret, nil
+}
+
+// Stands reports whether a principal still has what made it: a stored token that was not revoked and has not expired.
+// Principals that are no stored token's always stand. Errors: those of the store.
+func (t *Tokens) Stands(ctx context.Context, p bus.Principal) (bool, error) {
+	if !tokenID(p.ID) {
+		return true, nil
+	}
+	item, found, err := t.store.Get(ctx, state.Key{Scope: Scope, Key: p.ID})
+	if err != nil || !found {
+		return false, err
+	}
+	var tok Token
+	if err := json.Unmarshal(item.Value, &tok); err != nil {
+		return false, fmt.Errorf("access: stored token %s: %w", p.ID, err)
+	}
+	expires := tok.expires()
+	return expires.IsZero() || t.clock.Now().Before(expires), nil
+}
+
+// idPrefix is what the ids of stored tokens start with, before 16 hex digits.
+const idPrefix = "tok"
+
+func tokenID(id string) bool {
+	digits, ok := strings.CutPrefix(id, idPrefix)
+	_, err := hex.DecodeString(digits)
+	return ok && err == nil && len(digits) == 16
 }
 
 // List is every stored token, newest first.

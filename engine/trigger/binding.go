@@ -44,6 +44,8 @@ type binding struct {
 
 	// served is who has the binding; nil for a parked one. refused is who would not have it. The table's mu guards both.
 	served, refused *source
+	// ended: its maker may nothing any more, and nobody gets it. The table's mu guards it.
+	ended bool
 	// moved: its worker has a new connection, and has not yet registered it there. The table's changing guards it.
 	moved bool
 	// life ends with the binding.

@@ -156,6 +156,8 @@ type infoResponse struct {
 	Metadata    json.RawMessage          `json:"metadata,omitempty"`
 	Trigger     *typeDetail              `json:"trigger"`
 	Function    *registry.FunctionDetail `json:"function"`
+	// Parked is why nothing fires the binding: no_provider, refused or revoked; absent if it is active.
+	Parked string `json:"parked,omitempty"`
 }
 
 func (t *Table) info(_ context.Context, _ *bus.Call, req infoRequest) (infoResponse, error) {
@@ -169,6 +171,7 @@ func (t *Table) info(_ context.Context, _ *bus.Call, req infoRequest) (infoRespo
 	}
 	t.mu.RLock()
 	k := t.typeOf(b)
+	res.Parked = t.parked(b)
 	t.mu.RUnlock()
 	res.Trigger = t.typeDetail(k.namespace, k.id)
 	if e, ok := t.cfg.Registry.Lookup(b.namespace, b.functionID); ok {

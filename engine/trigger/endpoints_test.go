@@ -66,7 +66,7 @@ func TestTriggerLists(t *testing.T) {
 		{function: "engine::triggers::info", data: `{"id":"nope"}`, code: "NOT_FOUND", message: "Trigger type 'nope' is not registered in namespace 'default'."},
 		{function: "engine::triggers::info", data: `{"id":"state","namespace":"shop"}`, code: "NOT_FOUND", message: "Trigger type 'state' is not registered in namespace 'shop'."},
 		{function: "engine::registered-triggers::info", data: `{"id":"nope"}`, code: "NOT_FOUND", message: "Registered trigger 'nope' was not found."},
-		{function: "engine::registered-triggers::info", data: `{"id":"t2"}`, want: `{"id":"t2","trigger_type":"durable:subscriber","function_id":"hook::f","worker_name":"hook","config":{"topic":"agent::x"},"trigger":null,"function":null}`},
+		{function: "engine::registered-triggers::info", data: `{"id":"t2"}`, want: `{"id":"t2","trigger_type":"durable:subscriber","function_id":"hook::f","worker_name":"hook","config":{"topic":"agent::x"},"trigger":null,"function":null,"parked":"no_provider"}`},
 		{function: "engine::registered-triggers::info", data: `{}`, code: "deserialization_error", message: "Failed to deserialize input for engine::registered-triggers::info: missing field `id`"},
 	} {
 		got, err := g.ask(bus.Call{}, tc.function, tc.data)

@@ -78,8 +78,12 @@ type Firing struct {
 
 // Fire asks the condition of a binding, if it has one, and calls its function for the principal of the binding, once.
 // Blocked reports that the condition said no. The error is that of the condition or of the function, or FORBIDDEN if
-// one of them is internal and out of the binding's reach.
+// one of them is internal and out of the binding's reach, or if the maker of a stored binding may nothing any more. It
+// must not be called by Bind or Unbind.
 func (d *Dispatcher) Fire(ctx context.Context, b Binding, f Firing) (result json.RawMessage, blocked bool, err error) {
+	if err := d.Table.stands(ctx, b); err != nil {
+		return nil, false, err
+	}
 	asked := condition(b.Config)
 	if err := d.Table.reachable(b, asked); err != nil {
 		return nil, false, err

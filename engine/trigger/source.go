@@ -80,6 +80,9 @@ func (t *Table) typeOf(b *binding) typeKey {
 
 // sourceOf is who should have a binding; nil if it is to be parked. The caller holds mu.
 func (t *Table) sourceOf(b *binding) *source {
+	if b.ended {
+		return nil
+	}
 	s := t.types[t.typeOf(b)]
 	if b.origin == declared && s != nil {
 		return s.base // the bus does not hand its own to others

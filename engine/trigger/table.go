@@ -29,6 +29,9 @@ type Config struct {
 	// Send puts a frame into the outbound queue of a connection, in the order of the calls; it may wait while that is full.
 	// Errors: bus.ErrGone for a closed connection. Nil: workers cannot provide trigger types.
 	Send func(ctx context.Context, connection string, f protocol.Frame) error
+	// Stands reports whether a principal that made a stored binding may still do anything; nil says yes. It is asked at
+	// every firing.
+	Stands func(ctx context.Context, p bus.Principal) (bool, error)
 	// Logger may be nil.
 	Logger *slog.Logger
 	// Authorize decides whether a caller of engine::register_trigger may have a function called by a trigger; nil allows

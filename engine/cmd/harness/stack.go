@@ -192,6 +192,7 @@ func (s *stack) openBus(ctx context.Context) error {
 		Send: func(ctx context.Context, connection string, f protocol.Frame) error {
 			return s.router.Tell(ctx, connection, f)
 		},
+		Stands: func(ctx context.Context, p bus.Principal) (bool, error) { return s.tokens.Stands(ctx, p) },
 		Authorize: func(call *bus.Call, triggerType, namespace, functionID string) error {
 			return s.router.MayBind(call, triggerType, namespace, functionID)
 		}})
@@ -218,6 +219,7 @@ func (s *stack) openBus(ctx context.Context) error {
 	}
 	s.db.SetTriggered(s.triggers.Triggered, s.triggers.StreamTriggered)
 	s.tokens = access.NewTokens(s.db.State(), s.clock, s.ids)
+	s.tokens.OnRevoke(s.triggers.Revoke)
 	s.gateway = gateway.New(gateway.Config{Router: s.router, Tokens: s.tokens, Clock: s.clock, IDs: s.ids, Logger: s.logger, RequireToken: s.requireToken})
 	may.Use(s.gateway)
 	return s.serveEngine()
