@@ -62,5 +62,6 @@ func (r *Router) announce(_ context.Context, call *bus.Call, req announceRequest
 		r.log.Warn("a worker announced another namespace than the one it has",
 			"worker_id", p.conn.WorkerID(), "namespace", now, "announced", namespace)
 	}
+	r.event(p, EventUpdated)
 	return announceResponse{Success: true}, nil
 }

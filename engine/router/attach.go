@@ -9,10 +9,12 @@ import (
 
 // Attach adds a connection.
 func (r *Router) Attach(conn Conn) {
+	p := newPeer(conn)
 	r.mu.Lock()
-	r.peers[conn.ID()] = newPeer(conn)
+	r.peers[conn.ID()] = p
 	r.mu.Unlock()
 	r.cfg.Registry.Connect(conn.ID(), conn.WorkerID(), conn.RemoteIP(), conn.Principal())
+	r.event(p, EventConnected)
 }
 
 // Detach removes a connection that is gone for good: its functions and triggers go, and the calls that it was given end
@@ -38,6 +40,7 @@ func (r *Router) Detach(conn Conn) {
 	if r.cfg.Gone != nil {
 		r.cfg.Gone(conn.ID())
 	}
+	r.event(p, EventDisconnected)
 }
 
 // FixNamespace fixes the namespace of a connection, unless it is fixed, and returns the one that counts.

@@ -14,6 +14,10 @@ type peer struct {
 	conn   Conn
 	active counter
 
+	// telling orders the events of the worker; told: the last one was.
+	telling sync.Mutex
+	told    bool
+
 	mu   sync.Mutex
 	gone bool
 	// calls are given and not answered, by the id under which they were given.

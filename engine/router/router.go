@@ -47,6 +47,9 @@ type Config struct {
 	// reaches the connection any more, and the calls that it was given have ended. Calls that it made may still run. It
 	// must not fail or panic: nobody repeats it. Nil: nobody hears.
 	Gone func(connection string)
+	// WorkerEvent hears that a worker has connected, has said who it is, or is gone for good: in this order for each worker,
+	// and of nothing after EventDisconnected. It must not block. Nil: nobody hears.
+	WorkerEvent func(event, workerID string)
 	// Wrap goes around every built-in handler; nil leaves them as they are.
 	Wrap func(functionID string, meta bus.Meta, h bus.Handler) bus.Handler
 	// Trace is the trace context of a call that is made now; nil takes it from the call that is being served.

@@ -207,7 +207,7 @@ func (s *stack) openBus(ctx context.Context) error {
 	s.onClose(func(context.Context) error { calls.Close(); return nil })
 	s.router, err = router.New(router.Config{
 		Registry: s.registry, State: s.db.State(), Queue: s.queues, Clock: s.clock, IDs: s.ids, Logger: s.logger,
-		Access: may, Triggers: s.triggers, Wrap: s.telemetry.Wrap, Redact: redact.Text, Gone: s.gone, Remote: calls,
+		Access: may, Triggers: s.triggers, Wrap: s.telemetry.Wrap, Redact: redact.Text, Gone: s.gone, WorkerEvent: s.workerEvent, Remote: calls,
 	})
 	if err != nil {
 		return err

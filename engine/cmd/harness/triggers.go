@@ -29,3 +29,10 @@ func (s *stack) provideTriggers() error {
 	})
 	return nil
 }
+
+// workerEvent tells the triggers of a worker.
+func (s *stack) workerEvent(event, workerID string) {
+	if s.available != nil && s.work.Err() == nil {
+		s.available.WorkerEvent(event, workerID)
+	}
+}
