@@ -55,7 +55,10 @@ func (t *Table) offer(connection string, k typeKey, typ Type) (again *source, er
 		if len(t.provided[connection]) >= MaxTypes {
 			return nil, failed(fmt.Sprintf("A connection may provide at most %d trigger types.", MaxTypes))
 		}
-		one = &source{key: k, typ: typ, worker: newLine(connection)}
+		if t.lines[connection] == nil {
+			t.lines[connection] = newLine(connection)
+		}
+		one = &source{key: k, typ: typ, worker: t.lines[connection]}
 		s.above = append(s.above[:len(s.above):len(s.above)], one)
 		t.provide(connection, k)
 		return nil, nil
@@ -94,7 +97,7 @@ func (t *Table) withdraw(connection string, which func(typeKey) bool) {
 			continue
 		}
 		i, one := t.types[k].of(connection)
-		one.worker.close()
+		one.worker.close(one)
 		t.types[k].remove(i)
 		t.prune(k)
 		delete(t.provided[connection], k)
@@ -102,6 +105,7 @@ func (t *Table) withdraw(connection string, which func(typeKey) bool) {
 	}
 	if len(t.provided[connection]) == 0 {
 		delete(t.provided, connection)
+		delete(t.lines, connection)
 	}
 	t.mu.Unlock()
 	for kind := range kinds {
@@ -139,7 +143,7 @@ func (t *Table) refuse(s *source, b *binding, err *bus.Error) {
 	}
 	b.served, b.refused = nil, s
 	t.mu.Unlock()
-	s.worker.forget(b.id)
+	s.worker.forget(s, b.id)
 	if !t.acknowledge(b, err) {
 		t.park(b, err)
 	}

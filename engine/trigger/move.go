@@ -33,13 +33,19 @@ func (t *Table) follow(from, to string) (changed []string) {
 			s.above = slices.Clone(s.above)
 			s.above[i] = late
 			s.remove(j)
-			old.worker.close()
+			old.worker.close(old)
 			changed = append(changed, k.id)
 			continue
 		}
 		old.moved = true
-		t.move(old, to)
 		t.provide(to, k)
+	}
+	if l := t.lines[from]; l != nil {
+		t.move(l, to)
+		if t.lines[to] == nil {
+			t.lines[to] = l
+		}
+		delete(t.lines, from)
 	}
 	delete(t.provided, from)
 	return changed

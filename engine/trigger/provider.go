@@ -97,13 +97,20 @@ func (d *Dispatcher) Fire(ctx context.Context, b Binding, f Firing) (result json
 			return nil, true, nil
 		}
 	}
-	result, err = d.Call(ctx, b, b.FunctionID, f)
+	result, err = d.reach(ctx, b, b.FunctionID, f)
 	return result, false, err
 }
 
 // Call calls one function for the principal of a binding: its own, its condition or another that its config names. No
-// condition is asked. The error is that of the function, or FORBIDDEN if it is internal and out of the binding's reach.
+// condition is asked. Errors are as for Fire.
 func (d *Dispatcher) Call(ctx context.Context, b Binding, functionID string, f Firing) (json.RawMessage, error) {
+	if err := d.Table.stands(ctx, b); err != nil {
+		return nil, err
+	}
+	return d.reach(ctx, b, functionID, f)
+}
+
+func (d *Dispatcher) reach(ctx context.Context, b Binding, functionID string, f Firing) (json.RawMessage, error) {
 	if err := d.Table.reachable(b, functionID); err != nil {
 		return nil, err
 	}

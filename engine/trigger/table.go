@@ -62,6 +62,7 @@ type Table struct {
 	byConn   map[string]map[*binding]bool // "" has those of no connection
 	types    map[typeKey]*sources
 	provided map[string]map[typeKey]bool // by connection
+	lines    map[string]*line            // of connections that provide types
 	// acks is who waits for the provider of a binding.
 	acks map[*binding]chan<- error
 
@@ -77,7 +78,8 @@ func NewTable(ctx context.Context, cfg Config) (*Table, error) {
 	t := &Table{
 		cfg: cfg, log: cfg.Logger, states: newWatches(readState), streams: newWatches(readStream),
 		all: map[string]*binding{}, byKind: map[string]map[*binding]bool{}, byConn: map[string]map[*binding]bool{},
-		types: map[typeKey]*sources{}, provided: map[string]map[typeKey]bool{}, acks: map[*binding]chan<- error{},
+		types: map[typeKey]*sources{}, provided: map[string]map[typeKey]bool{}, lines: map[string]*line{},
+		acks: map[*binding]chan<- error{},
 	}
 	if t.cfg.Clock == nil {
 		t.cfg.Clock = clock.System()
