@@ -35,11 +35,12 @@ type Function struct {
 	Sensitive   bool   `yaml:"sensitive"`
 	Internal    bool   `yaml:"internal"`
 	TimeoutMS   int64  `yaml:"timeout_ms"`
+	Preview     string `yaml:"preview"`
 }
 
 // Meta is what the bus acts on.
 func (f Function) Meta() bus.Meta {
-	return bus.Meta{Idempotent: f.Idempotent, Slow: f.Slow, Sensitive: f.Sensitive, Internal: f.Internal, TimeoutMS: f.TimeoutMS}
+	return bus.Meta{Idempotent: f.Idempotent, Slow: f.Slow, Sensitive: f.Sensitive, Internal: f.Internal, TimeoutMS: f.TimeoutMS, Preview: f.Preview}
 }
 
 // Trigger binds a function of the worker to a trigger type.
@@ -84,6 +85,8 @@ func (m *Manifest) Check() (problem, allowed string) {
 		return "description is missing", "a line that says what the worker does"
 	case len(m.Functions) == 0:
 		return "functions is missing", "one function or more"
+	case m.strayPreview() != "":
+		return fmt.Sprintf("preview is %q", m.strayPreview()), "a function of the same worker"
 	case m.Memory < 128 || m.Memory > 10240:
 		return fmt.Sprintf("memory is %d", m.Memory), "128 to 10240 (MiB)"
 	case m.Timeout < 1 || m.Timeout > 900:
@@ -95,6 +98,16 @@ func (m *Manifest) Check() (problem, allowed string) {
 		}
 	}
 	return "", ""
+}
+
+// strayPreview is a preview that the worker does not serve.
+func (m *Manifest) strayPreview() string {
+	for _, f := range m.Functions {
+		if f.Preview != "" && !slices.ContainsFunc(m.Functions, func(o Function) bool { return o.ID == f.Preview }) {
+			return f.Preview
+		}
+	}
+	return ""
 }
 
 // Check tells what is wrong.

@@ -144,6 +144,9 @@ type Meta struct {
 	Internal bool `json:"internal,omitempty" yaml:"internal"`
 	// TimeoutMS overrides DefaultTimeout, in milliseconds.
 	TimeoutMS int64 `json:"timeout_ms,omitempty" yaml:"timeout_ms"`
+	// Preview is a function of the same worker that shows a person what a call
+	// would change: {function_id, arguments} -> {diff}.
+	Preview string `json:"preview,omitempty" yaml:"preview"`
 }
 
 // Entry is the registration that serves an id now.

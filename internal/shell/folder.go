@@ -18,9 +18,11 @@ type folder struct {
 	root  *os.Root
 	// protected are absolute, resolved as far as they existed.
 	protected []string
+	// readOnly are like protected, but may be read.
+	readOnly []string
 }
 
-func openFolder(path string, protected []string) (*folder, error) {
+func openFolder(path string, protected, readOnly []string) (*folder, error) {
 	given, real, err := resolved(path)
 	if err != nil {
 		return nil, fmt.Errorf("shell: working folder %s: %w", path, err)
@@ -30,18 +32,28 @@ func openFolder(path string, protected []string) (*folder, error) {
 		return nil, fmt.Errorf("shell: working folder %s: %w", path, err)
 	}
 	f := &folder{path: real, given: given, root: root}
-	for _, p := range protected {
-		abs, real, err := resolved(p)
-		switch {
-		case err == nil:
-			f.protected = append(f.protected, real)
-		case abs != "":
-			f.protected = append(f.protected, abs) // made later, if at all
-		default:
-			return nil, errors.Join(fmt.Errorf("shell: protected folder %s: %w", p, err), root.Close())
+	for to, paths := range map[*[]string][]string{&f.protected: protected, &f.readOnly: readOnly} {
+		for _, p := range paths {
+			abs, real, err := resolved(p)
+			switch {
+			case err == nil:
+				*to = append(*to, real)
+			case abs != "":
+				*to = append(*to, later(abs))
+			default:
+				return nil, errors.Join(fmt.Errorf("shell: protected path %s: %w", p, err), root.Close())
+			}
 		}
 	}
 	return f, nil
+}
+
+// later is where a path that does not exist will be, as far as that is known.
+func later(abs string) string {
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
+		return filepath.Join(dir, filepath.Base(abs))
+	}
+	return abs
 }
 
 func resolved(path string) (abs, real string, err error) {

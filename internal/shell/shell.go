@@ -21,7 +21,9 @@ type Deps struct {
 	Root string
 	// Protected folders are refused even inside Root. They need not exist yet.
 	Protected []string
-	Channels  channel.Broker
+	// ReadOnly files may be read but not written. They need not exist yet.
+	ReadOnly []string
+	Channels channel.Broker
 	// Blobs keeps long outputs; nil cuts them.
 	Blobs  blob.Store
 	Clock  clock.Clock
@@ -46,6 +48,9 @@ type Shell struct {
 	secret map[string]bool
 	ctx    context.Context
 	stop   context.CancelFunc
+
+	// writing is held while a file is changed.
+	writing sync.Mutex
 
 	mu     sync.Mutex
 	closed bool
@@ -72,7 +77,7 @@ func New(deps Deps) (*Shell, error) {
 	for _, n := range deps.SecretEnv {
 		s.secret[strings.ToUpper(n)] = true
 	}
-	if s.folder, err = openFolder(deps.Root, deps.Protected); err != nil {
+	if s.folder, err = openFolder(deps.Root, deps.Protected, deps.ReadOnly); err != nil {
 		return nil, err
 	}
 	if s.folder.guard(s.folder.path) {
@@ -107,8 +112,13 @@ func (s *Shell) begin() error {
 // Endpoints is the functions of the worker.
 func (s *Shell) Endpoints() map[string]bus.Endpoint {
 	return map[string]bus.Endpoint{
-		"shell::fs::ls":   bus.Typed(s.ls),
-		"shell::fs::read": bus.Typed(s.read),
-		"shell::exec":     bus.Typed(s.exec),
+		"shell::fs::ls":      bus.Typed(s.ls),
+		"shell::fs::read":    bus.Typed(s.read),
+		"shell::fs::write":   bus.Typed(s.write),
+		"shell::fs::edit":    bus.Typed(s.edit),
+		"shell::fs::glob":    bus.Typed(s.glob),
+		"shell::fs::grep":    bus.Typed(s.grep),
+		"shell::fs::preview": bus.Typed(s.preview),
+		"shell::exec":        bus.Typed(s.exec),
 	}
 }

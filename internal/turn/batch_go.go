@@ -55,6 +55,6 @@ func (b *batch) ask(id string, v *verdict, now int64) {
 	if after := b.d.t.cfg.ApprovalExpiresAfter; after > 0 {
 		expires = now + after.Milliseconds()
 	}
-	b.d.rec.Ask(id, redact.Excerpt(b.d.rec.Call(id).Call.Arguments.Raw), expires, now)
+	b.d.rec.Ask(id, excerpt(b.d.rec.Call(id).Call.Arguments.Raw, v.diff), expires, now)
 	b.changed, b.asked = true, true
 }

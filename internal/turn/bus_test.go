@@ -25,6 +25,8 @@ type function struct {
 	meta bus.Meta
 	kind bus.Kind
 	proc *process // whose death ends its calls, nil for none
+	// worker is who serves it.
+	worker string
 }
 
 // fakeBus calls functions in process and keeps the promises of bus.Invoker.
@@ -79,7 +81,7 @@ func (b *fakeBus) Lookup(_, id string) (bus.Entry, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f, ok := b.funcs[id]
-	return bus.Entry{FunctionID: id, Kind: f.kind, Meta: f.meta}, ok
+	return bus.Entry{FunctionID: id, Kind: f.kind, Meta: f.meta, WorkerID: f.worker}, ok
 }
 
 func (b *fakeBus) List(string) []bus.Entry {
@@ -87,7 +89,7 @@ func (b *fakeBus) List(string) []bus.Entry {
 	defer b.mu.Unlock()
 	var out []bus.Entry
 	for id, f := range b.funcs {
-		out = append(out, bus.Entry{FunctionID: id, Kind: f.kind, Meta: f.meta})
+		out = append(out, bus.Entry{FunctionID: id, Kind: f.kind, Meta: f.meta, WorkerID: f.worker})
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].FunctionID < out[j].FunctionID })
 	return out

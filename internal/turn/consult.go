@@ -19,6 +19,8 @@ type verdict struct {
 	ask    bool
 	// args replaces the arguments, nil keeps them.
 	args json.RawMessage
+	// diff is what a person is shown beside the arguments, empty for none.
+	diff string
 }
 
 func deny(o step.Outcome) verdict { return verdict{denied: &o} }
@@ -44,6 +46,9 @@ func (c checker) consult(ctx context.Context, call step.Call) verdict {
 		args = v.args
 	}
 	v.ask = !c.granted(ctx, call.FunctionID, args)
+	if v.ask {
+		v.diff = c.preview(ctx, call.FunctionID, args)
+	}
 	return v
 }
 

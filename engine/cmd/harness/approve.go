@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -133,7 +134,22 @@ func (a *app) printApproval(row json.RawMessage) error {
 	if err := json.Unmarshal(row, &r); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s %s\n  asked by %s at %s\n  harness approve %s %s\n",
-		r.FunctionID, r.ArgsExcerpt, r.RequestedBy, when(r.RequestedAt), r.SessionID, r.FunctionCallID)
+	args, diff := splitDiff(r.ArgsExcerpt)
+	_, err := fmt.Fprintf(a.stdout, "%s %s\n%s  asked by %s at %s\n  harness approve %s %s\n",
+		r.FunctionID, args, diff, r.RequestedBy, when(r.RequestedAt), r.SessionID, r.FunctionCallID)
 	return err
+}
+
+// splitDiff takes the diff out of what is shown of a call, as lines of its own.
+func splitDiff(excerpt json.RawMessage) (args json.RawMessage, diff string) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(excerpt, &members) != nil || json.Unmarshal(members["diff"], &diff) != nil || diff == "" {
+		return excerpt, ""
+	}
+	delete(members, "diff")
+	args, err := json.Marshal(members)
+	if err != nil {
+		return excerpt, ""
+	}
+	return args, "  " + strings.ReplaceAll(strings.TrimRight(diff, "\n"), "\n", "\n  ") + "\n"
 }

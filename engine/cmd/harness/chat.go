@@ -11,6 +11,7 @@ import (
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/clock"
+	"github.com/iii-aws/harness/engine/protocol"
 	"github.com/iii-aws/harness/internal/agent"
 )
 
@@ -140,8 +141,13 @@ func (t *talk) event(ctx context.Context, l line) error {
 	}
 	sum := t.run.sum
 	if sum.Outcome == outcomeParked && t.terminal {
+		diffs, err := t.diffs(ctx)
 		for _, w := range sum.AwaitingApproval {
-			fmt.Fprintf(t.stderr, "waiting for you: %s %s\n  /approve %s   or   /deny %s [reason]\n", w.FunctionID, clipText(string(w.Args), 200), w.FunctionCallID, w.FunctionCallID)
+			fmt.Fprintf(t.stderr, "waiting for you: %s %s\n%s  /approve %s   or   /deny %s [reason]\n",
+				w.FunctionID, clipText(string(w.Args), 200), diffs[w.FunctionCallID], w.FunctionCallID, w.FunctionCallID)
+		}
+		if err != nil && bus.Code(err) != protocol.CodeForbidden { // whoever may not decide sees no details
+			t.report(ctx, err)
 		}
 		return nil
 	}
@@ -155,6 +161,21 @@ func (t *talk) event(ctx context.Context, l line) error {
 		return nil
 	}
 	return err
+}
+
+// diffs is what the calls that wait would change, by call.
+func (t *talk) diffs(ctx context.Context) (map[string]string, error) {
+	var page struct {
+		Approvals []agent.ApprovalRequest `json:"approvals"`
+	}
+	if err := call(ctx, t.f.conn, "approval::list", map[string]string{"session_id": t.session}, &page); err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, r := range page.Approvals {
+		_, out[r.FunctionCallID] = splitDiff(r.ArgsExcerpt)
+	}
+	return out, nil
 }
 
 var errQuit = errors.New("quit")

@@ -135,3 +135,48 @@ func TestFollowerResumesAfterARestart(t *testing.T) {
 		next++
 	}
 }
+
+// TestPersonSeesWhatAWriteChanges: before it is done.
+func TestPersonSeesWhatAWriteChanges(t *testing.T) {
+	t.Parallel()
+	s := startDev(t, t.TempDir())
+	file := filepath.Join(s.dir, "plan.txt")
+	write(t, file, "old plan\n")
+	p := s.person("chat")
+	p.types("write plan.txt new plan")
+	p.sees("waiting for you: shell::fs::write")
+	for _, line := range []string{"  --- a/plan.txt", "  -old plan", "  +new plan"} {
+		p.sees(line)
+	}
+	if a := s.want(exitDone, "approvals"); !strings.Contains(a.stdout, "\n  -old plan\n  +new plan\n") {
+		t.Errorf("approvals show %s", a.stdout)
+	}
+	p.types("/approve")
+	p.sees("Written:")
+	if b, err := os.ReadFile(file); err != nil || string(b) != "new plan\n" {
+		t.Errorf("the file is %q, %v", b, err)
+	}
+	p.leaves()
+}
+
+// TestAgentsDoNotWriteTheRules: neither the policy nor the configuration.
+func TestAgentsDoNotWriteTheRules(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	work := filepath.Join(dir, "work")
+	if err := os.Mkdir(work, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	rules := filepath.Join(work, "rules.yaml")
+	write(t, rules, "version: 1\nrules: [\"shell::fs::*\"]\n")
+	s := startDev(t, dir, "--permissions", rules)
+	if err := os.Link(filepath.Join(dir, "config.yaml"), filepath.Join(work, "config.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"rules.yaml", "config.yaml"} {
+		err := call(t.Context(), dial(t, s), "shell::fs::write", map[string]string{"path": file, "content": "x"}, nil)
+		if err == nil || !strings.Contains(err.Error(), "only people change it") {
+			t.Errorf("%s: error = %v", file, err)
+		}
+	}
+}

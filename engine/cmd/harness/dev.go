@@ -55,7 +55,7 @@ func (a *app) dev(ctx context.Context, fl devFlags) error {
 	}
 	defer httpListener.Close()
 	s, err := openStack(ctx, stackOptions{
-		config: cfg, permissions: fl.permissions, permissionsDefault: fl.permissions == "iii-permissions.yaml",
+		config: cfg, configFile: fl.config, permissions: fl.permissions, permissionsDefault: fl.permissions == "iii-permissions.yaml",
 		data: a.data, workDir: work, requireToken: fl.requireToken, getenv: a.getenv, environ: a.environ,
 		clock: a.clock, ids: a.ids, logger: log, telemetry: tel,
 	})

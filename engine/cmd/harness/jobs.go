@@ -107,13 +107,22 @@ func (s *stack) openScripted(context.Context, *jobs) (map[string]bus.Endpoint, e
 	return w.Endpoints(), nil
 }
 
+// rules are the files that say what agents may do.
+func (s *stack) rules() []string {
+	out := []string{s.permissions}
+	if s.configFile != "" {
+		out = append(out, s.configFile)
+	}
+	return out
+}
+
 func (s *stack) openShell(_ context.Context, j *jobs) (map[string]bus.Endpoint, error) {
 	secrets := s.secretFile
 	if dir := filepath.Dir(secrets); filepath.Base(dir) == ".harness" {
 		secrets = dir // all in it is the harness's, tokens too
 	}
 	w, err := shell.New(shell.Deps{
-		Root: s.workDir, Protected: []string{s.data, secrets}, Channels: s.channels, Blobs: s.db.Blobs(), Clock: s.clock, Logger: s.logger,
+		Root: s.workDir, Protected: []string{s.data, secrets}, ReadOnly: s.rules(), Channels: s.channels, Blobs: s.db.Blobs(), Clock: s.clock, Logger: s.logger,
 		Environ: s.environ, SecretEnv: credential.Names(), Config: s.config.WorkerConfig("shell"),
 	})
 	if err != nil {

@@ -41,6 +41,7 @@ import (
 // stackOptions say what a stack is made of.
 type stackOptions struct {
 	config      config.Config
+	configFile  string // where config is from; it may not exist
 	permissions string // file; must exist unless permissionsDefault
 	// permissionsDefault: the file may be missing, then built-in rules serve.
 	permissionsDefault bool
