@@ -104,7 +104,7 @@ func TestBuiltinRulesAnswer(t *testing.T) {
 		"list docs/":                               {calls: []Call{{Function: "shell::fs::ls", Payload: json.RawMessage(`{"path":"docs/"}`)}}},
 		"read a.txt":                               {calls: []Call{{Function: "shell::fs::read", Payload: json.RawMessage(`{"path":"a.txt"}`)}}},
 		"run echo $1 '{result}' && \"$HOME\"":      {calls: []Call{{Function: "shell::exec", Payload: json.RawMessage(`{"command":"echo $1 '{result}' && \"$HOME\""}`)}}},
-		"write a.txt new words":                    {calls: []Call{{Function: "shell::fs::write", Payload: json.RawMessage(`{"path":"a.txt","content":"new words\n"}`)}}},
+		"write a.txt new words":                    {calls: []Call{{Function: "shell::fs::write", Payload: json.RawMessage(`{"content":"new words\n","path":"a.txt"}`)}}},
 		"call session-tree::list":                  {calls: []Call{{Function: "session-tree::list"}}},
 		"look around first":                        {calls: []Call{{Function: "shell::fs::ls"}}},
 		"think about tea":                          {think: "Let me think about tea.", text: "I thought about tea."},
