@@ -33,6 +33,9 @@ type Available struct {
 	functions  *listeners
 	workers    *listeners
 	deliveries sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
 }
 
 // NewAvailable provides both types in the dispatcher's table. The error is that of Provide.
@@ -183,7 +186,9 @@ func (a *Available) list() (json.RawMessage, error) {
 
 // tell delivers to a binding when its turn has come.
 func (a *Available) tell(b *binding, payload func() (json.RawMessage, error)) {
-	a.deliveries.Add(1)
+	if !a.begin() {
+		return
+	}
 	added := b.lanes.add("", func() {
 		defer a.deliveries.Done()
 		data, err := payload()
@@ -199,8 +204,22 @@ func (a *Available) tell(b *binding, payload func() (json.RawMessage, error)) {
 	}
 }
 
+// begin counts a delivery, unless there are to be no more.
+func (a *Available) begin() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return false
+	}
+	a.deliveries.Add(1)
+	return true
+}
+
 // Close ends what is being delivered, and waits for it until ctx ends.
 func (a *Available) Close(ctx context.Context) error {
+	a.mu.Lock()
+	a.closed = true
+	a.mu.Unlock()
 	a.stop()
 	done := make(chan struct{})
 	go func() {

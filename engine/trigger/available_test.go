@@ -61,6 +61,10 @@ func TestWorkerEvents(t *testing.T) {
 			}
 		}
 	}
+	if err := a.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.WorkerEvent("worker_connected", "after the end")
 	g.Unregister(socket("a", bus.RoleWorker), "t")
 	a.WorkerEvent("worker_connected", "late")
 	g.calls.none(t)

@@ -30,6 +30,14 @@ type Binding struct {
 	own *binding
 }
 
+// condition is the function that the config names as its condition; empty if none.
+func (b Binding) condition() string {
+	if b.own != nil {
+		return b.own.condition
+	}
+	return condition(b.Config)
+}
+
 // Provider serves one trigger type of the bus. It fires a binding by Dispatcher.Fire. The table calls it for one binding
 // at a time, and waits for it; it must not call the table.
 type Provider interface {
@@ -84,7 +92,7 @@ func (d *Dispatcher) Fire(ctx context.Context, b Binding, f Firing) (result json
 	if err := d.Table.stands(ctx, b); err != nil {
 		return nil, false, err
 	}
-	asked := condition(b.Config)
+	asked := b.condition()
 	if err := d.Table.reachable(b, asked); err != nil {
 		return nil, false, err
 	}
