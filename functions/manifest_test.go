@@ -85,6 +85,9 @@ func TestManifestsFitTogether(t *testing.T) {
 			if name == "" {
 				t.Errorf("%s: triggers[%d] of type %s listens to everything or to nothing", m.Name, i, tr.Type)
 			}
+			if name == "models" { // written by the catalogue, which is not among these workers
+				continue
+			}
 			if !slices.ContainsFunc(manifests, func(w Manifest) bool { return w.writes(tr.Type, name) }) {
 				t.Errorf("%s: triggers[%d] listens to %s %s, which no worker may write", m.Name, i, tr.Type, name)
 			}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/iii-aws/harness/engine/bus"
+	"github.com/iii-aws/harness/engine/channel"
 	"github.com/iii-aws/harness/engine/state"
 	"github.com/iii-aws/harness/internal/viewer"
 )
@@ -25,7 +26,10 @@ type Deps struct {
 	State  state.Store
 	Bus    bus.Invoker
 	Hub    *viewer.Hub
-	Logger *slog.Logger
+	Poster bus.Poster
+	// Channels is where files come from that are read inline.
+	Channels channel.Broker
+	Logger   *slog.Logger
 	// Policy serves policy::check_permissions, which this worker hosts; without
 	// a handler nobody does.
 	Policy bus.Endpoint
@@ -36,7 +40,7 @@ type Fanout struct{ Deps }
 
 // New checks the dependencies.
 func New(d Deps) (*Fanout, error) {
-	for name, missing := range map[string]bool{"State": d.State == nil, "Bus": d.Bus == nil, "Hub": d.Hub == nil} {
+	for name, missing := range map[string]bool{"State": d.State == nil, "Bus": d.Bus == nil, "Hub": d.Hub == nil, "Channels": d.Channels == nil, "Poster": d.Poster == nil} {
 		if missing {
 			return nil, errors.New("fanout: Deps." + name + " is required")
 		}
@@ -50,11 +54,15 @@ func New(d Deps) (*Fanout, error) {
 // Endpoints is the functions of the worker by id.
 func (f *Fanout) Endpoints() map[string]bus.Endpoint {
 	out := map[string]bus.Endpoint{
-		FunctionTrigger:        bus.Unwrapped(bus.Typed(f.trigger)),
-		FunctionSubscribe:      bus.Unwrapped(bus.Typed(f.subscribe)),
-		FunctionUnsubscribe:    bus.Unwrapped(bus.Typed(f.unsubscribe)),
-		FunctionEvent:          bus.Typed(f.event),
-		FunctionSessionCreated: bus.Typed(f.sessionCreated),
+		FunctionTrigger:           bus.Unwrapped(bus.Typed(f.trigger)),
+		FunctionSubscribe:         bus.Unwrapped(bus.Typed(f.subscribe)),
+		FunctionUnsubscribe:       bus.Unwrapped(bus.Typed(f.unsubscribe)),
+		FunctionReadInline:        bus.Unwrapped(bus.Typed(f.readInline)),
+		FunctionModelsSubscribe:   bus.Unwrapped(bus.Typed(f.modelsSubscribe)),
+		FunctionModelsUnsubscribe: bus.Unwrapped(bus.Typed(f.modelsUnsubscribe)),
+		FunctionModelsChanged:     bus.Typed(f.modelsChanged),
+		FunctionEvent:             bus.Typed(f.event),
+		FunctionSessionCreated:    bus.Typed(f.sessionCreated),
 	}
 	if f.Policy.Handle != nil {
 		out[FunctionPolicy] = f.Policy

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/iii-aws/harness/engine/bus"
+	"github.com/iii-aws/harness/engine/channel"
 	"github.com/iii-aws/harness/engine/clock"
 	"github.com/iii-aws/harness/engine/embedded"
 	"github.com/iii-aws/harness/engine/state"
@@ -21,6 +22,7 @@ type starter struct {
 	answer string
 	err    error
 	calls  []bus.Invocation
+	posted error // of every push
 	pushes chan bus.Push
 }
 
@@ -30,6 +32,9 @@ func (s *starter) Invoke(_ context.Context, in bus.Invocation) (json.RawMessage,
 }
 
 func (s *starter) Post(_ context.Context, p bus.Push) error {
+	if s.posted != nil {
+		return s.posted
+	}
 	s.pushes <- p
 	return nil
 }
@@ -58,7 +63,7 @@ func newFixture(t *testing.T) *fixture {
 			t.Error(err)
 		}
 	})
-	f.Fanout, err = New(Deps{State: db.State(), Bus: f.bus, Hub: hub, Policy: bus.Raw(func(context.Context, *bus.Call) (json.RawMessage, error) { return json.RawMessage(`"asked"`), nil })})
+	f.Fanout, err = New(Deps{State: db.State(), Bus: f.bus, Hub: hub, Poster: f.bus, Channels: channel.NewLocal(clock.System(), clock.Random()), Policy: bus.Raw(func(context.Context, *bus.Call) (json.RawMessage, error) { return json.RawMessage(`"asked"`), nil })})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +250,7 @@ func TestNewWantsItsDeps(t *testing.T) {
 		t.Error("made without a state")
 	}
 	f := newFixture(t)
-	bare, err := New(Deps{State: f.db.State(), Bus: f.bus, Hub: f.Hub})
+	bare, err := New(Deps{State: f.db.State(), Bus: f.bus, Hub: f.Hub, Poster: f.bus, Channels: f.Channels})
 	if err != nil {
 		t.Fatal(err)
 	}

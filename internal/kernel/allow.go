@@ -65,7 +65,7 @@ func scopeOf(args json.RawMessage) (string, bool) {
 var reserved = []string{
 	"turn_state", "run_request", "event_counter", "control", "run_accepted", "sandbox_id", "session_index",
 	"compaction_lease", "prune_lease", "approvals", "call_results", "approval_requests", "approval_grants", "approval_refs", "inbox",
-	"session_tree", "session_tree_meta", "session_tree_head", "session_tree_calls", "ui_subscriptions",
+	"session_tree", "session_tree_meta", "session_tree_head", "session_tree_calls", "ui_subscriptions", "ui_model_subscriptions",
 	"engine", "api_tokens", "sticky_registrations", "registrations", "triggers", "budgets", "models",
 	"agent", // where early versions kept their records
 }

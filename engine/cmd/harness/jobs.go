@@ -34,6 +34,7 @@ type jobs struct {
 	provider string
 	models   map[string]string
 	viewers  *viewer.Hub
+	fanout   *fanout.Fanout
 	closers  []func(context.Context) error
 }
 
@@ -152,12 +153,12 @@ func (s *stack) openCore(ctx context.Context, j *jobs) error {
 	j.viewers = hub
 	j.closers = append(j.closers, hub.Close)
 	out, err := fanout.New(fanout.Deps{
-		State: s.db.State(), Bus: s.router.Worker("harness"), Hub: hub, Logger: s.logger, Policy: rules,
+		State: s.db.State(), Bus: s.router.Worker("harness"), Hub: hub, Poster: s.router, Channels: s.channels, Logger: s.logger, Policy: rules,
 	})
 	if err != nil {
 		return err
 	}
-	j.endpoints["harness"] = out.Endpoints()
+	j.endpoints["harness"], j.fanout = out.Endpoints(), out
 	j.provider = s.defaultProvider(ctx)
 	options := s.turnConfig(j.provider)
 	if s.tune != nil {
@@ -182,7 +183,7 @@ func (s *stack) openCore(ctx context.Context, j *jobs) error {
 // gone ends the subscriptions of a connection that is gone for good. Sockets
 // come and go between start and close, when the workers are there.
 func (s *stack) gone(connection string) {
-	if err := s.jobs.viewers.Forget(s.ctx, connection); err != nil {
+	if err := errors.Join(s.jobs.viewers.Forget(s.ctx, connection), s.jobs.fanout.Forget(s.ctx, connection)); err != nil {
 		s.logger.Warn("subscriptions of a lost connection not removed", "connection", connection, "error", err)
 	}
 }
