@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/coder/websocket"
 
@@ -17,27 +18,44 @@ import (
 type conn struct {
 	server   *Server
 	ws       *websocket.Conn
+	wire     *wire
 	id       string
 	workerID string
 	remote   string
 	grant    *access.Grant
+	limits   limits
+	chunks   bool // the peer takes and sends chunk frames
+	ordinal  uint64
 
+	// ctx ends with the socket, live once a close of it has begun: from then
+	// on nothing is taken from the peer or queued for it.
 	ctx    context.Context
 	cancel context.CancelFunc
-	out    chan []byte
+	live   context.Context
+	end    context.CancelFunc
 	closes sync.Once
+	out    *outbox
 
 	fixed   chan struct{} // closed once the namespace is known
 	fixOnce sync.Once
+	opened  chan struct{} // closed once the peer was greeted
+	greeted sync.Once
+	// lastIn and lastOut are the monotonic times of the last messages.
+	lastIn, lastOut atomic.Int64
 }
 
-func (s *Server) newConn(ws *websocket.Conn, g *access.Grant, remote string) *conn {
-	c := &conn{server: s, ws: ws, id: s.cfg.IDs.UUID(), workerID: s.cfg.IDs.UUID(), grant: g,
-		out: make(chan []byte, protocol.OutboundQueue), fixed: make(chan struct{})}
+func (s *Server) newConn(ws *websocket.Conn, w *wire, g *access.Grant, remote string, chunks bool) *conn {
+	c := &conn{server: s, ws: ws, wire: w, id: s.cfg.IDs.UUID(), workerID: s.cfg.IDs.UUID(), grant: g, limits: s.limits(), chunks: chunks,
+		fixed: make(chan struct{}), opened: make(chan struct{})}
 	if host, _, err := net.SplitHostPort(remote); err == nil {
 		c.remote = host
 	}
 	c.ctx, c.cancel = context.WithCancel(s.base)
+	c.live, c.end = context.WithCancel(c.ctx)
+	c.out = newOutbox(c.live.Done())
+	now := int64(s.cfg.Clock.Monotonic())
+	c.lastIn.Store(now)
+	c.lastOut.Store(now)
 	return c
 }
 
@@ -59,79 +77,74 @@ func (c *conn) RemoteIP() string { return c.remote }
 // NamespaceFixed lets the registrations that waited go on.
 func (c *conn) NamespaceFixed(string) { c.fixOnce.Do(func() { close(c.fixed) }) }
 
-// Send queues a frame.
+// Send queues a frame. A strict server has nothing to post to before the peer
+// has sent something: its handshake may not have ended.
 func (c *conn) Send(ctx context.Context, f protocol.Frame) error {
+	select {
+	case <-c.opened:
+	default:
+		return bus.ErrGone
+	}
+	if c.expired() {
+		go c.close(websocket.StatusPolicyViolation, "token expired")
+		return bus.ErrGone
+	}
+	return c.queue(ctx, f)
+}
+
+func (c *conn) queue(ctx context.Context, f protocol.Frame) error {
 	b, err := protocol.Encode(f)
 	if err != nil {
 		return err
 	}
-	if len(b) > protocol.MaxMessage {
+	if len(b) > c.limits.message && !(c.chunks && len(b) <= protocol.MaxChunkedMessage) {
 		return bus.ErrTooLarge
 	}
-	if c.ctx.Err() != nil {
-		return bus.ErrGone
-	}
-	select {
-	case c.out <- b:
-		return nil
-	case <-c.ctx.Done():
-		return bus.ErrGone
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return c.out.put(ctx, b)
+}
+
+func (c *conn) expired() bool { return c.grant.Expired(c.server.cfg.Clock.Now()) }
+
+// greet tells the peer who it is: the first frame it gets.
+func (c *conn) greet() {
+	c.greeted.Do(func() {
+		if err := c.queue(c.live, &protocol.WorkerRegistered{WorkerID: c.workerID, ReattachToken: c.server.cfg.IDs.UUID()}); err != nil {
+			c.server.cfg.Logger.Debug("greeting not sent", "connection", c.id, "error", err)
+		}
+		close(c.opened)
+	})
 }
 
 // serve runs the socket until it ends.
 func (c *conn) serve() {
 	log := c.server.cfg.Logger.With("connection", c.id, "principal", c.grant.Principal.ID)
-	var writer sync.WaitGroup
-	writer.Add(1)
-	go func() {
-		defer writer.Done()
-		if err := c.write(); err != nil && c.ctx.Err() == nil {
+	var helpers sync.WaitGroup
+	helpers.Go(func() {
+		if err := c.write(); err != nil && c.live.Err() == nil {
 			log.Info("connection cut while writing", "error", err)
+			c.cancel()
 		}
-		c.cancel()
-	}()
+	})
 	c.server.cfg.Router.Attach(c)
-	err := c.greet()
-	if err == nil {
-		err = c.read()
+	if c.server.cfg.Strict == nil {
+		c.greet()
+	} else {
+		helpers.Go(c.age)
 	}
-	c.cancel()
+	err := c.read()
 	c.server.cfg.Router.Detach(c)
-	writer.Wait()
 	c.close(websocket.StatusNormalClosure, "")
-	if status := websocket.CloseStatus(err); status == -1 && !errors.Is(err, context.Canceled) {
+	helpers.Wait()
+	if websocket.CloseStatus(err) == -1 && !errors.Is(err, context.Canceled) {
 		log.Debug("connection lost", "error", err)
 	}
 }
 
-func (c *conn) greet() error {
-	return c.Send(c.ctx, &protocol.WorkerRegistered{WorkerID: c.workerID, ReattachToken: c.server.cfg.IDs.UUID()})
-}
-
-// write sends what is queued. Frames that are ready together leave together:
-// the socket has no delay of its own.
-func (c *conn) write() error {
-	for {
-		select {
-		case <-c.ctx.Done():
-			return c.ctx.Err()
-		case b := <-c.out:
-			ctx, cancel := context.WithTimeout(c.ctx, WriteTimeout)
-			err := c.ws.Write(ctx, websocket.MessageText, b)
-			cancel()
-			if err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// close ends the socket with a code, once; later calls wait for nothing.
+// close ends the socket with a code, once. It returns when the socket has
+// ended: the peer has some seconds to answer.
 func (c *conn) close(code websocket.StatusCode, reason string) {
 	c.closes.Do(func() {
+		c.end()
 		if err := c.ws.Close(code, reason); err != nil {
 			_ = c.ws.CloseNow() // the peer did not finish the handshake
 		}

@@ -76,7 +76,15 @@ func newRig(t *testing.T, change func(*Config)) *rig {
 		t.Fatal(err)
 	}
 	echo := bus.Raw(func(_ context.Context, c *bus.Call) (json.RawMessage, error) { return bus.Encode(c.Principal) })
-	all := map[string]bus.Endpoint{"echo::who": echo, "state::set": echo}
+	large := bus.Raw(func(_ context.Context, c *bus.Call) (json.RawMessage, error) {
+		var n int
+		if err := json.Unmarshal(c.Data, &n); err != nil {
+			return nil, err
+		}
+		return bus.Encode(strings.Repeat("ü", n/2))
+	})
+	size := bus.Raw(func(_ context.Context, c *bus.Call) (json.RawMessage, error) { return bus.Encode(len(c.Data)) })
+	all := map[string]bus.Endpoint{"echo::who": echo, "state::set": echo, "echo::large": large, "echo::size": size}
 	for id, e := range r.router.Endpoints() {
 		all[id] = e
 	}

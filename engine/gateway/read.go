@@ -6,7 +6,6 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/protocol"
 	"github.com/iii-aws/harness/engine/redact"
 )
@@ -14,73 +13,62 @@ import (
 // errExpired: the token ran out while the socket was open.
 var errExpired = errors.New("gateway: token expired")
 
-// incoming is one message, or the end of the socket.
-type incoming struct {
-	data []byte
-	err  error
+// delivery is one frame on its way to the router. Call done when it is handled.
+type delivery struct {
+	frame protocol.Frame
+	size  int // of its text, in bytes
+	done  func()
 }
 
-// read handles frames in their order. Registrations wait until the namespace
-// of the connection is known; calls and results do not.
-func (c *conn) read() error {
-	messages := make(chan incoming)
-	go c.receive(messages)
-	grace := c.server.cfg.Clock.NewTimer(AnnounceGrace)
-	defer grace.Stop()
-	fixed := c.fixed
-	var waiting []protocol.Frame
+// receive reads the socket until it ends and gives its frames to yield.
+func (c *conn) receive(yield func(delivery)) error {
 	for {
-		select {
-		case <-fixed:
-			fixed = nil
-			for _, f := range waiting {
-				c.registration(f)
-			}
-			waiting = nil
-		case <-grace.C():
-			c.server.cfg.Router.FixNamespace(c, bus.DefaultNamespace)
-		case <-c.ctx.Done():
-			return c.ctx.Err() // the writer failed, or the server ends
-		case m := <-messages:
-			if m.err != nil {
-				return m.err
-			}
-			if c.grant.Expired(c.server.cfg.Clock.Now()) {
-				c.close(websocket.StatusPolicyViolation, "token expired")
-				return errExpired
-			}
-			f := c.decode(m.data)
-			if f == nil || c.immediate(f) {
-				continue
-			}
-			select {
-			case <-c.fixed:
-				for _, w := range waiting {
-					c.registration(w)
-				}
-				fixed, waiting = nil, nil
-				c.registration(f)
-			default:
-				waiting = append(waiting, f)
-			}
-		}
-	}
-}
-
-func (c *conn) receive(messages chan<- incoming) {
-	for {
-		_, data, err := c.ws.Read(c.ctx)
-		select {
-		case messages <- incoming{data, err}:
-		case <-c.ctx.Done():
-			return
-		}
+		kind, data, err := c.ws.Read(c.ctx)
 		if err != nil {
-			return
+			var broken *violation
+			if errors.As(err, &broken) {
+				c.server.cfg.Logger.Warn("connection closed", "connection", c.id, "principal", c.grant.Principal.ID, "code", int(broken.code), "reason", broken.reason)
+				c.close(broken.code, broken.reason)
+				return broken
+			}
+			return err
+		}
+		if c.live.Err() != nil {
+			continue // what comes while it is closed is not taken
+		}
+		if c.expired() {
+			c.close(websocket.StatusPolicyViolation, "token expired")
+			return errExpired
+		}
+		c.lastIn.Store(int64(c.server.cfg.Clock.Monotonic()))
+		c.greet()
+		if kind == websocket.MessageBinary && c.telemetry(data) {
+			continue
+		}
+		if f := c.decode(data); f != nil {
+			yield(delivery{f, len(data), func() {}})
 		}
 	}
 }
 
+// telemetryKinds are the first four bytes of a binary message of telemetry.
+var telemetryKinds = []string{"OTLP", "MTRC", "LOGS"}
+
+// telemetry hands on a binary message of telemetry and reports whether it was
+// one.
+func (c *conn) telemetry(data []byte) bool {
+	for _, kind := range telemetryKinds {
+		if bytes.HasPrefix(data, []byte(kind)) {
+			if c.server.cfg.Telemetry != nil {
+				c.server.cfg.Telemetry(c.id, c.workerID, kind, data[len(kind):])
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// decode reads a frame; nil is one that does not count.
 func (c *conn) decode(data []byte) protocol.Frame {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil
@@ -93,45 +81,28 @@ func (c *conn) decode(data []byte) protocol.Frame {
 	return f
 }
 
-// immediate handles the frames that do not depend on the namespace.
-func (c *conn) immediate(f protocol.Frame) bool {
-	r := c.server.cfg.Router
-	switch f := f.(type) {
-	case *protocol.InvokeFunction:
-		r.HandleInvoke(c.ctx, c, f)
-	case *protocol.InvocationResult:
-		r.HandleResult(c, f)
-	case *protocol.TriggerRegistrationResult:
-		r.HandleTriggerResult(c, f)
-	case *protocol.Ping:
-		if err := c.Send(c.ctx, &protocol.Pong{}); err != nil {
-			c.server.cfg.Logger.Debug("pong not sent", "connection", c.id, "error", err)
-		}
-	case *protocol.Pong, *protocol.Reattach, *protocol.RegisterService, *protocol.Chunk:
-	case *protocol.WorkerRegistered, *protocol.RegistrationRejected:
-		c.server.cfg.Logger.Warn("frame dropped: only the bus sends it", "connection", c.id, "type", f.Type())
-	default:
-		return false
+// source starts to read. The channel ends with the socket, and then the error
+// says why.
+func (c *conn) source() (<-chan delivery, <-chan error) {
+	ended := make(chan error, 1)
+	out := make(chan delivery)
+	if c.server.cfg.Strict != nil {
+		s := newShuffle(c.server.cfg.Clock, c.server.cfg.Strict.Seed, c.ordinal)
+		go s.run(c.live, out)
+		go func() {
+			ended <- c.receive(func(d delivery) { s.add(c.live, d) })
+			close(s.in)
+		}()
+		return out, ended
 	}
-	return true
-}
-
-func (c *conn) registration(f protocol.Frame) {
-	r := c.server.cfg.Router
-	switch f := f.(type) {
-	case *protocol.RegisterFunction:
-		r.RegisterFunction(c.ctx, c, f)
-	case *protocol.UnregisterFunction:
-		r.UnregisterFunction(c, f)
-	case *protocol.RegisterTrigger:
-		r.RegisterTrigger(c.ctx, c, f)
-	case *protocol.UnregisterTrigger:
-		r.UnregisterTrigger(c, f)
-	case *protocol.RegisterTriggerType:
-		r.RegisterTriggerType(c, f)
-	case *protocol.UnregisterTriggerType:
-		r.UnregisterTriggerType(c, f)
-	default:
-		c.server.cfg.Logger.Warn("frame dropped: not served", "connection", c.id, "type", f.Type())
-	}
+	go func() {
+		defer close(out)
+		ended <- c.receive(func(d delivery) {
+			select {
+			case out <- d:
+			case <-c.live.Done():
+			}
+		})
+	}()
+	return out, ended
 }

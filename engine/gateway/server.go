@@ -12,7 +12,6 @@ import (
 
 	"github.com/iii-aws/harness/engine/access"
 	"github.com/iii-aws/harness/engine/clock"
-	"github.com/iii-aws/harness/engine/protocol"
 	"github.com/iii-aws/harness/engine/redact"
 	"github.com/iii-aws/harness/engine/router"
 )
@@ -35,6 +34,18 @@ type Config struct {
 	RequireToken bool
 	// Origins of pages that may connect without a token.
 	Origins []string
+	// Strict has the server behave as API Gateway; nil: it does not.
+	Strict *Strict
+	// Telemetry takes the binary messages of telemetry that come in on worker
+	// sockets, in the order they came: kind is OTLP, MTRC or LOGS, payload
+	// OTLP/JSON. The socket waits for it. Nil: they are dropped.
+	Telemetry func(connection, workerID string, kind string, payload []byte)
+}
+
+// HTTPServer serves a handler to peers that may be hostile: one that does not
+// send its request, or its next one, within HandshakeTimeout is cut.
+func HTTPServer(h http.Handler) *http.Server {
+	return &http.Server{Handler: h, ReadHeaderTimeout: HandshakeTimeout, IdleTimeout: HandshakeTimeout, MaxHeaderBytes: 64 << 10}
 }
 
 // Server upgrades requests and serves their sockets.
@@ -46,21 +57,29 @@ type Server struct {
 
 	mu     sync.Mutex
 	conns  map[string]*conn
+	count  uint64 // of all connections ever
 	closed bool
 }
 
 // New makes a server. Serve it as an http.Handler; Close it when done.
 func New(cfg Config) *Server {
+	if cfg.Strict != nil {
+		cfg.RequireToken = true
+	}
 	s := &Server{cfg: cfg, conns: map[string]*conn{}}
 	s.base, s.stop = context.WithCancel(context.Background())
 	cfg.Tokens.OnRevoke(s.revoke)
 	return s
 }
 
-// ServeHTTP upgrades one request.
+// ServeHTTP upgrades one request and serves its socket until it ends.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path != "/" {
-		http.Error(w, "not found", http.StatusNotFound)
+	if r.URL.Path != s.path() {
+		status := http.StatusNotFound
+		if s.cfg.Strict != nil {
+			status = http.StatusForbidden
+		}
+		http.Error(w, http.StatusText(status), status)
 		return
 	}
 	grant, status, err := s.admit(r)
@@ -70,13 +89,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// Origins were judged by admit, which knows of tokens.
-	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled})
+	under := &hijacker{ResponseWriter: w, limits: s.limits()}
+	ws, err := websocket.Accept(under, r, &websocket.AcceptOptions{InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
 		s.cfg.Logger.Warn("upgrade failed", "remote", r.RemoteAddr, "error", err)
 		return
 	}
-	ws.SetReadLimit(protocol.MaxMessage)
-	c := s.newConn(ws, grant, r.RemoteAddr)
+	ws.SetReadLimit(-1) // the wire has the limits
+	c := s.newConn(ws, under.wire, grant, r.RemoteAddr, r.URL.Query().Get("chunks") == "1")
 	if !s.add(c) {
 		c.close(websocket.StatusGoingAway, "shutting down")
 		return
@@ -92,6 +112,8 @@ func (s *Server) add(c *conn) bool {
 		return false
 	}
 	s.conns[c.id] = c
+	c.ordinal = s.count
+	s.count++
 	s.wg.Add(1)
 	return true
 }

@@ -111,15 +111,10 @@ func TestGarbageLeavesTheServerAlone(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	for i := range 20 {
+		ws := s.socket(t)
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			ws, _, err := websocket.Dial(t.Context(), s.ready.Bus, nil)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			ws.SetReadLimit(1 << 20)
 			for j := range frames {
 				kind := websocket.MessageText
 				if (i+j)%7 == 0 {
@@ -146,15 +141,12 @@ func TestGarbageLeavesTheServerAlone(t *testing.T) {
 func TestOversizedFrameClosesOnlyItsSocket(t *testing.T) {
 	t.Parallel()
 	s := startDev(t, t.TempDir())
-	ws, _, err := websocket.Dial(t.Context(), s.ready.Bus, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ws.SetReadLimit(1 << 20)
+	ws := s.socket(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	_ = ws.Write(ctx, websocket.MessageText, bytes.Repeat([]byte(" "), 64<<20+1)) // the server may cut it
-	for err = nil; err == nil; {
+	var err error
+	for err == nil {
 		_, _, err = ws.Read(ctx)
 	}
 	if code := websocket.CloseStatus(err); code != websocket.StatusMessageTooBig && code != -1 {

@@ -56,7 +56,7 @@ func (a *app) dev(ctx context.Context, fl devFlags) error {
 	defer httpListener.Close()
 	s, err := openStack(ctx, stackOptions{
 		config: cfg, configFile: fl.config, permissions: fl.permissions, permissionsDefault: fl.permissions == "iii-permissions.yaml",
-		data: a.data, workDir: work, requireToken: fl.requireToken, getenv: a.getenv, environ: a.environ,
+		data: a.data, workDir: work, requireToken: fl.requireToken, strict: fl.gateway(), getenv: a.getenv, environ: a.environ,
 		clock: a.clock, ids: a.ids, logger: log, telemetry: tel,
 	})
 	if err != nil {
@@ -81,6 +81,11 @@ func (a *app) serve(ctx context.Context, s *stack, fl devFlags, busListener, htt
 		Bus: "ws://" + busListener.Addr().String() + "/", HTTP: "http://" + httpListener.Addr().String(), Token: token, Data: a.data,
 		PID: os.Getpid(), Version: version, Provider: s.jobs.provider, Workers: s.config.Names(), Models: s.jobs.models,
 	}
+	if fl.strict {
+		line.Stage = "/" + strictStage
+		line.Bus += strictStage
+		s.logger.Info("strict: frames of a connection are handled in no order", "HARNESS_STRICT_SEED", fl.seed)
+	}
 	b, err := json.Marshal(line)
 	if err != nil {
 		return err
@@ -89,8 +94,8 @@ func (a *app) serve(ctx context.Context, s *stack, fl devFlags, busListener, htt
 		return err
 	}
 	servers := []*http.Server{
-		{Handler: s.gateway, ReadHeaderTimeout: gateway.HandshakeTimeout},
-		{Handler: http.NotFoundHandler(), ReadHeaderTimeout: gateway.HandshakeTimeout},
+		gateway.HTTPServer(s.gateway),
+		gateway.HTTPServer(http.NotFoundHandler()),
 	}
 	failed := make(chan error, len(servers))
 	for i, l := range []net.Listener{busListener, httpListener} {
@@ -126,6 +131,14 @@ func (a *app) serve(ctx context.Context, s *stack, fl devFlags, busListener, htt
 		errs = append(errs, srv.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// gateway is how strictly the bus is served; nil without --strict.
+func (fl devFlags) gateway() *gateway.Strict {
+	if !fl.strict {
+		return nil
+	}
+	return &gateway.Strict{Stage: strictStage, Seed: fl.seed}
 }
 
 // explainStart turns what stops a start into one line that says what to do.

@@ -93,7 +93,7 @@ func startDev(t *testing.T, dir string, flags ...string) *server {
 	out, in := io.Pipe()
 	env := s.environment(nil, in)
 	env.signals = func(context.Context) (context.Context, context.CancelFunc) { return ctx, cancel }
-	args := append([]string{"dev", "--addr", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", filepath.Join(dir, "data"), "--config", cfg}, flags...)
+	args := devArgs(t, dir, flags...)
 	go func() {
 		s.done <- run(ctx, args, env)
 		in.Close()
@@ -109,6 +109,13 @@ func startDev(t *testing.T, dir string, flags ...string) *server {
 	go func() { _, _ = io.Copy(io.Discard, lines) }()
 	t.Cleanup(func() { s.end() })
 	return s
+}
+
+// devArgs run dev on a folder, in the mode of this run.
+func devArgs(t testing.TB, dir string, flags ...string) []string {
+	t.Helper()
+	args := []string{"dev", "--addr", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", filepath.Join(dir, "data"), "--config", filepath.Join(dir, "config.yaml")}
+	return append(append(args, modeFlags(t)...), flags...)
 }
 
 // end stops the server and gives its exit code.

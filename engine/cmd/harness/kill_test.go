@@ -34,7 +34,7 @@ type program struct {
 func startProgram(t *testing.T, dir string) *program {
 	t.Helper()
 	p := &program{server: &server{t: t, dir: filepath.Join(dir, "work"), env: map[string]string{}, log: &buffer{}}}
-	p.cmd = exec.Command(os.Args[0], "dev", "--addr", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", filepath.Join(dir, "data"), "--config", filepath.Join(dir, "config.yaml"))
+	p.cmd = exec.Command(os.Args[0], devArgs(t, dir)...)
 	p.cmd.Env = append(os.Environ(), "HARNESS_TEST_AS_PROGRAM=1", "GOCOVERDIR="+t.TempDir())
 	p.cmd.Stderr = p.log
 	out, err := p.cmd.StdoutPipe()

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +22,8 @@ import (
 // devFlags are the flags of dev.
 type devFlags struct {
 	addr, http, config, permissions, token string
-	requireToken                           bool
+	requireToken, strict                   bool
+	seed                                   uint64 // of strict
 }
 
 func (a *app) devCommand() *cobra.Command {
@@ -38,6 +41,7 @@ when it is started again.`,
 	f.StringVar(&fl.config, "config", "config.yaml", "which workers serve, and how")
 	f.StringVar(&fl.permissions, "permissions", "iii-permissions.yaml", "what agents may call without asking")
 	f.BoolVar(&fl.requireToken, "require-token", false, "refuse connections without a token, from this machine too")
+	f.BoolVar(&fl.strict, "strict", false, "behave as API Gateway does: path /"+strictStage+" only, tokens, its limits of size and time, frames in no order")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		fl.token = a.token
 		if fl.token == "" {
@@ -46,9 +50,31 @@ when it is started again.`,
 		if fl.token != "" && len(fl.token) < 16 {
 			return usagef("--token must have at least 16 characters")
 		}
-		return nil
+		return a.strictSeed(&fl)
 	}
 	return c
+}
+
+// strictStage is the stage of the address with --strict.
+const strictStage = "dev"
+
+// strictSeed decides in which order frames are handled with --strict: a fresh
+// one, or that of a run to be repeated.
+func (a *app) strictSeed(fl *devFlags) error {
+	text := a.getenv("HARNESS_STRICT_SEED")
+	if text == "" {
+		var b [8]byte
+		if _, err := a.ids.Read(b[:]); err != nil {
+			return err
+		}
+		fl.seed = binary.BigEndian.Uint64(b[:])
+		return nil
+	}
+	var err error
+	if fl.seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+		return usagef("HARNESS_STRICT_SEED is %q; allowed: a number from 0 to 18446744073709551615", text)
+	}
+	return nil
 }
 
 // load reads what the flags name. A file that was named must be there; the

@@ -47,6 +47,7 @@ type stackOptions struct {
 	permissionsDefault bool
 	data, workDir      string
 	requireToken       bool
+	strict             *gateway.Strict // nil: not as API Gateway
 	getenv             func(string) string
 	environ            func() []string
 	clock              clock.Clock
@@ -221,7 +222,7 @@ func (s *stack) openBus(ctx context.Context) error {
 	s.db.SetTriggered(s.triggers.Triggered, s.triggers.StreamTriggered)
 	s.tokens = access.NewTokens(s.db.State(), s.clock, s.ids)
 	s.tokens.OnRevoke(s.triggers.Revoke)
-	s.gateway = gateway.New(gateway.Config{Router: s.router, Tokens: s.tokens, Clock: s.clock, IDs: s.ids, Logger: s.logger, RequireToken: s.requireToken})
+	s.gateway = gateway.New(gateway.Config{Router: s.router, Tokens: s.tokens, Clock: s.clock, IDs: s.ids, Logger: s.logger, RequireToken: s.requireToken, Strict: s.strict})
 	may.Use(s.gateway)
 	return s.serveEngine()
 }
@@ -238,6 +239,9 @@ func (s *stack) serveEngine() error {
 		for id, e := range group {
 			all[id] = e
 		}
+	}
+	if s.strict != nil {
+		all[channel.FunctionCreate] = channel.WithoutSockets(all[channel.FunctionCreate])
 	}
 	described := map[string]registry.Function{}
 	for id := range all {

@@ -34,15 +34,11 @@ type rawWorker struct {
 // connect announces a worker, so that its registrations count at once.
 func (s *server) connect(name string) *rawWorker {
 	s.t.Helper()
-	ws, _, err := websocket.Dial(s.t.Context(), s.ready.Bus, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	ws := s.socket(s.t)
 	ws.SetReadLimit(-1)
 	w := &rawWorker{s.t, ws}
-	s.t.Cleanup(func() { _ = ws.CloseNow() })
-	w.until("workerregistered")
 	w.send(`{"type":"invokefunction","function_id":"engine::workers::register","data":{"name":"` + name + `"},"action":{"type":"void"}}`)
+	w.until("workerregistered")
 	return w
 }
 
@@ -55,11 +51,11 @@ func (w *rawWorker) send(frames ...string) {
 	}
 }
 
-// settle waits until the bus has read what was sent.
-func (w *rawWorker) settle() {
-	w.t.Helper()
-	w.send(`{"type":"ping"}`)
-	w.until("pong")
+// served waits until the bus serves a function.
+func (s *server) served(id string) {
+	s.t.Helper()
+	for s.want(exitDone, "functions", id).stdout == "" {
+	}
 }
 
 // until is the next frame of a type.
@@ -98,7 +94,7 @@ func TestAFunctionOfAWebServer(t *testing.T) {
 	s := startWith(t, "remote: {plain_http: true, private_networks: [127.0.0.0/8]}\n")
 	w := s.connect("w")
 	w.send(`{"type":"registerfunction","id":"ext::notify","invocation":{"url":"` + site.URL + `/secret"}}`)
-	w.settle()
+	s.served("ext::notify")
 	a := s.want(exitDone, "call", "ext::notify", `{"a":1}`, "--json")
 	if !strings.Contains(a.stdout, `"a":1`) || !strings.Contains(a.stdout, `"function":"ext::notify"`) || !strings.Contains(a.stdout, `"_caller_worker_id"`) {
 		t.Errorf("got %s", a.stdout)
