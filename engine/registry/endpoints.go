@@ -36,7 +36,7 @@ type Trigger struct {
 type Triggers interface {
 	// Types is every trigger type, sorted by id.
 	Types() []TriggerType
-	// All is every binding, sorted by type, then by id.
+	// All is every binding, sorted by id.
 	All() []Trigger
 }
 

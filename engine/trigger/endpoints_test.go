@@ -52,8 +52,8 @@ func TestTriggerLists(t *testing.T) {
 	rows := func(r ...string) string { return `{"registered_triggers":[` + strings.Join(r, ",") + `]}` }
 	types := func(r ...string) string { return `{"triggers":[` + strings.Join(r, ",") + `]}` }
 	for _, tc := range []struct{ function, data, want, code, message string }{
-		{function: "engine::registered-triggers::list", data: `{}`, want: rows(t2, t1)},
-		{function: "engine::registered-triggers::list", data: `{"include_internal":true}`, want: rows(t2, t1, t3)},
+		{function: "engine::registered-triggers::list", data: `{}`, want: rows(t1, t2)},
+		{function: "engine::registered-triggers::list", data: `{"include_internal":true}`, want: rows(t1, t2, t3)},
 		{function: "engine::registered-triggers::list", data: `{"trigger_type":"durable:subscriber"}`, want: rows(t2)},
 		{function: "engine::registered-triggers::list", data: `{"function_id":"ora::listed"}`, want: rows(t1)},
 		{function: "engine::registered-triggers::list", data: `{"worker":"ora-b"}`, want: rows(t1)},

@@ -213,7 +213,7 @@ func (t *Table) find(id string) *binding {
 	return t.all[id]
 }
 
-// All implements registry.Triggers: every binding, parked ones included, sorted by type, then by id.
+// All implements registry.Triggers: every binding, parked ones included, sorted by id.
 func (t *Table) All() []registry.Trigger {
 	t.mu.RLock()
 	out := make([]registry.Trigger, 0, len(t.all))
@@ -221,12 +221,7 @@ func (t *Table) All() []registry.Trigger {
 		out = append(out, b.row())
 	}
 	t.mu.RUnlock()
-	sort.Slice(out, func(i, j int) bool {
-		if out[i].Type != out[j].Type {
-			return out[i].Type < out[j].Type
-		}
-		return out[i].ID < out[j].ID
-	})
+	sort.Slice(out, func(i, j int) bool { return out[i].ID < out[j].ID })
 	return out
 }
 

@@ -233,7 +233,7 @@ func TestDeclare(t *testing.T) {
 	for _, b := range g.All() {
 		rows = append(rows, b.Type+" "+b.ID+" "+string(b.Config))
 	}
-	want := []string{`durable:subscriber turn/turn::g/durable:subscriber/2 {"topic":"t"}`, `state turn/turn::f/state/0 {}`, `state turn/turn::f/state/1 {}`}
+	want := []string{`state turn/turn::f/state/0 {}`, `state turn/turn::f/state/1 {}`, `durable:subscriber turn/turn::g/durable:subscriber/2 {"topic":"t"}`}
 	if diff := cmp.Diff(want, rows); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
