@@ -17,7 +17,8 @@ const MaxTypes = 1000
 // RegisterType makes a connection the provider of a type. It gets the bindings of the type, those that were made before
 // included; a provider that came before gets them back when it goes. A connection that provides the type already hears
 // of all bindings again. Types of the bus itself may be replaced, but its built-in workers keep to the bus. Errors:
-// FORBIDDEN for an id of the bus, trigger_registration_failed above MaxTypes.
+// FORBIDDEN for an id of the bus, trigger_registration_failed above MaxTypes and for a
+// connection that is not in the registry.
 func (t *Table) RegisterType(c router.Caller, f *protocol.RegisterTriggerType) error {
 	switch {
 	case registry.IsReserved(f.ID):
@@ -35,6 +36,9 @@ func (t *Table) RegisterType(c router.Caller, f *protocol.RegisterTriggerType) e
 	}
 	t.changing.Lock()
 	defer t.changing.Unlock()
+	if err := t.open(c.Connection); err != nil {
+		return err
+	}
 	again, err := t.offer(c.Connection, k, typ)
 	if err != nil {
 		return err

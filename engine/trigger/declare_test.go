@@ -216,8 +216,7 @@ func TestStoredBindingsWaitForTheirProvider(t *testing.T) {
 			_, err := g.ask(bus.Call{Connection: "c", Principal: bus.Principal{ID: "ann"}}, trigger.FunctionRegister, ask)
 			done <- err
 		}()
-		var frame string
-		frame = <-g.wire.sent
+		frame := <-g.wire.sent
 		if !strings.Contains(frame, `p {"type":"registertrigger","id":"`) {
 			t.Fatalf("got %s", frame)
 		}
@@ -286,6 +285,7 @@ func TestBoundsOfAConnection(t *testing.T) {
 	t.Parallel()
 	g := newRig(t)
 	p := socket("p", bus.RoleWorker)
+	g.attached(p)
 	for i := range trigger.MaxTypes {
 		if err := g.RegisterType(p, &protocol.RegisterTriggerType{ID: fmt.Sprint(i)}); err != nil {
 			t.Fatal(err)
@@ -347,6 +347,24 @@ func TestWorkerTypesInLists(t *testing.T) {
 	}
 	if err != nil || json.Unmarshal([]byte(got), &info) != nil || info.Trigger == nil || info.Trigger.ID != "tick" {
 		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+func TestAClosedConnectionRegistersNothing(t *testing.T) {
+	t.Parallel()
+	g := newRig(t)
+	p := socket("p", bus.RoleWorker)
+	g.attached(p)
+	g.registry.Disconnect("p")
+	g.Drop("p")
+	if err := g.RegisterType(p, &protocol.RegisterTriggerType{ID: "tick"}); bus.Code(err) != "trigger_registration_failed" {
+		t.Errorf("a type: got %v", err)
+	}
+	if err := g.Register(t.Context(), p, &protocol.RegisterTrigger{ID: "t", TriggerType: "state", FunctionID: "f::g"}); bus.Code(err) != "trigger_registration_failed" {
+		t.Errorf("a trigger: got %v", err)
+	}
+	if len(g.All()) != 0 || len(g.Types()) != 2 {
+		t.Errorf("left %v, %v", g.All(), g.Types())
 	}
 }
 

@@ -142,7 +142,15 @@ func (g *rig) bind(c router.Caller, frame string) error {
 	if err != nil {
 		g.t.Fatal(err)
 	}
+	g.attached(c)
 	return g.Register(g.t.Context(), c, f.(*protocol.RegisterTrigger))
+}
+
+// attached puts a connection into the registry, unless it is there.
+func (g *rig) attached(c router.Caller) {
+	if _, ok := g.registry.Worker(c.Connection); !ok {
+		g.registry.Connect(c.Connection, c.WorkerID, "", c.Principal)
+	}
 }
 
 func change(scope, key, old, value string) state.Change {

@@ -92,6 +92,7 @@ func TestRecordedRegistrations(t *testing.T) {
 			if string(f.Config) == "{}" && f.TriggerType == trigger.TypeStream { // it killed the engine's task
 				want = &bus.Error{Code: "trigger_registration_failed", Message: "Failed to parse trigger config: missing field `stream_name`"}
 			}
+			g.attached(c)
 			got := bus.AsError(g.Register(t.Context(), c, f))
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s %s (-want +got):\n%s", name, l.Frame, diff)

@@ -42,8 +42,8 @@ func (t *Table) Declare(worker string, list []Declaration) error {
 }
 
 // Register adds a binding that lives as long as its connection, or replaces the one of its id. Errors are *bus.Error:
-// trigger_registration_failed for a config that is none or an id in use by somebody else, FORBIDDEN for an internal
-// function.
+// trigger_registration_failed for a config that is none, an id in use by somebody else or a connection that is not in
+// the registry, FORBIDDEN for an internal function.
 func (t *Table) Register(ctx context.Context, c router.Caller, f *protocol.RegisterTrigger) error {
 	b := newBinding(f.ID, f.TriggerType, text(f.Namespace), f.FunctionID, f.Config, f.Metadata)
 	b.provider, b.principal, b.origin, b.external = text(f.TriggerNamespace), c.Principal, connected, true
@@ -54,10 +54,22 @@ func (t *Table) Register(ctx context.Context, c router.Caller, f *protocol.Regis
 	}
 	t.changing.Lock()
 	defer t.changing.Unlock()
+	if err := t.open(c.Connection); err != nil {
+		return err
+	}
 	if other := t.find(b.id); other != nil && (other.origin != connected || other.principal.ID != c.Principal.ID) {
 		return failed("Trigger id '" + b.id + "' is in use.")
 	}
 	return t.put(ctx, b)
+}
+
+// open refuses a connection that has left the registry: its Drop may be over, and nothing would end what comes later. The
+// caller holds changing.
+func (t *Table) open(connection string) error {
+	if _, ok := t.cfg.Registry.Worker(connection); !ok {
+		return failed("The connection is closed.")
+	}
+	return nil
 }
 
 func text(s *string) string {

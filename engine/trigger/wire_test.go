@@ -98,6 +98,7 @@ func (g *rig) provide(c router.Caller, more string) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
+	g.attached(c)
 	if err := g.RegisterType(c, f.(*protocol.RegisterTriggerType)); err != nil {
 		g.t.Fatal(err)
 	}
