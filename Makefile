@@ -7,6 +7,7 @@
 ## make sdks    install the stock iii SDKs, which tests and benchmarks run, into the user's cache;
 ##              needs node, npm and python3
 ## make bench   every benchmark (PKG for some packages, BENCH for a pattern)
+## make bench-sdk  dev with two processes on the stock Node SDK, beside the iii engine's figures
 ## make fmt     format the code
 ## make vet, make lint, make tidy   one check each of those `make check` makes first
 ##
@@ -25,7 +26,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help sdks build fmt fmt-check vet lint tidy test cover check fuzz bench
+.PHONY: help sdks bench-sdk build fmt fmt-check vet lint tidy test cover check fuzz bench
 
 help:
 	@sed -n 's/^## \{0,1\}//p' Makefile
@@ -60,6 +61,9 @@ check: fmt-check vet lint tidy
 
 fuzz:
 	$(GO) run ./scripts/check fuzz -time $(or $(FUZZTIME),5m) $(PKG)
+
+bench-sdk:
+	$(GO) run ./scripts/bench -sdk
 
 sdks:
 	$(GO) run ./scripts/sdks

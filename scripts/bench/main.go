@@ -24,13 +24,13 @@ type options struct {
 	bench     string   // regular expression of the benchmarks to run
 	benchtime string
 	count     int
+	sdk       bool // measure with the stock SDK instead
+	scale     float64
 }
 
-// measurements are what bench makes, in this order. Each prints benchmark lines to out and what went
-// wrong to errOut; its error is printed by run. A new kind of measurement is added here.
-var measurements = []func(ctx context.Context, opts options, out, errOut io.Writer) error{
-	goBenchmarks,
-}
+// measurement is one kind of measurement. It prints its figures to out and what went wrong to errOut;
+// its error is printed by run.
+type measurement func(ctx context.Context, opts options, out, errOut io.Writer) error
 
 // run carries out a command line and returns the exit code.
 func run(ctx context.Context, dir string, args []string, out, errOut io.Writer) int {
@@ -40,18 +40,21 @@ func run(ctx context.Context, dir string, args []string, out, errOut io.Writer) 
 	flags.StringVar(&opts.bench, "bench", ".", "`regexp` of the benchmarks to run")
 	flags.StringVar(&opts.benchtime, "benchtime", "1s", "how long each runs: a duration, or a number of runs such as 100x")
 	flags.IntVar(&opts.count, "count", 1, "how often each runs")
+	flags.BoolVar(&opts.sdk, "sdk", false, "no Go benchmarks: dev with two processes on the stock Node SDK, beside the figures of the iii engine")
+	flags.Float64Var(&opts.scale, "scale", 1, "with -sdk: how much to measure, 0.01 for a quick look")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
 	if opts.packages = flags.Args(); len(opts.packages) == 0 {
 		opts.packages = []string{"./..."}
 	}
-	code := 0
-	for _, measure := range measurements {
-		if err := measure(ctx, opts, out, errOut); err != nil {
-			fmt.Fprintf(errOut, "bench: %v\n", err)
-			code = 1
-		}
+	measure := measurement(goBenchmarks)
+	if opts.sdk {
+		measure = sdkFigures
 	}
-	return code
+	if err := measure(ctx, opts, out, errOut); err != nil {
+		fmt.Fprintf(errOut, "bench: %v\n", err)
+		return 1
+	}
+	return 0
 }
