@@ -12,6 +12,8 @@ const (
 	docs       = "6.2: doc_url is optional; the engine's names its own pages"
 	others     = "16: the server of the recording had served other clients before"
 	builtins   = "6.1: the workers of the bus itself are other ones"
+	urls       = "2.1: an error tells of a URL no more than its host, since the rest may be a secret"
+	refused    = "2.2: who registers what is refused hears of it"
 	unseen     = "the call was made on a connection that is not in the recording"
 )
 
@@ -63,6 +65,14 @@ var differences = map[string][]allowed{
 		{"18-stream:25", ".result.count", "1"},
 		{"18-stream:25", ".result.stream", `[{"groups":["g"],"id":"ora-c2abb2a8"}]`},
 		{"17-state:29", ".result.groups", `["ora-f4249618"]`},
+	},
+	urls: {
+		{"22-http-backed:31", ".error.message", `"error sending request for url (http://127.0.0.1:49321): operation timed out"`},
+		{"22-http-backed:44", ".error.message", `"error sending request for url (http://127.0.0.1:1): connection refused"`},
+	},
+	refused: {
+		{"22-http-backed B", "extra", `{"type":"registrationrejected","code":"FUNCTION_NAMESPACE_CONFLICT","namespace":"default","function_id":"ora::hauth","owner_worker_id":""}`},
+		{"22-http-backed B", "extra", `{"type":"registrationrejected","code":"FUNCTION_NAMESPACE_CONFLICT","namespace":"default","function_id":"ora::hbad","owner_worker_id":""}`},
 	},
 	unseen: {
 		{"23-limits:31", "missing", ""},

@@ -84,13 +84,12 @@ func replays(t testing.TB, name string) bool {
 
 // pending are recordings whose parts of the bus are not served yet.
 var pending = map[string]string{
+	"10-register-triggers":     "http triggers and topics",
 	"01-connect-raw":           "engine::baggage::*",
-	"10-register-triggers":     "cron, http and engine triggers",
 	"11-trigger-fire":          "cron, http and topics",
 	"16-lists":                 "engine::log::*, engine::baggage::*",
 	"17-state":                 "an empty scope",
 	"19-channels":              "channel sockets",
-	"22-http-backed":           "HTTP-backed functions",
 	"23-limits":                "the limit of frames",
 	"24-otel-socket":           "/otel",
 	"27-observability-on":      "topics, engine::log::*",
@@ -99,14 +98,19 @@ var pending = map[string]string{
 }
 
 func replayed(t *testing.T, name string) {
-	s := serve(t, "")
+	backing := newBacking(t)
+	s := serve(t, configs[name])
 	r := &replay{t: t, server: s, name: name, sockets: map[string]*socket{}, ids: newIdentities(),
-		rewrite: func(s string) string { return s },
+		rewrite: func(s string) string { return strings.ReplaceAll(s, recordedServer, backing.URL) },
+		noted:   backing.noted,
 		wait: func() context.Context {
 			ctx, cancel := context.WithTimeout(context.Background(), 12*time.Second)
 			t.Cleanup(cancel)
 			return ctx
 		}}
+	if name == "22-http-backed" {
+		r.original = func(s string) string { return strings.ReplaceAll(s, backing.URL, recordedServer) }
+	}
 	r.run(before[name])
 	met := map[string]bool{}
 	var b strings.Builder
@@ -132,5 +136,17 @@ func replayed(t *testing.T, name string) {
 // before are things to wait for before a line of a recording is sent: the
 // recorder waited some seconds there.
 var before = map[string]map[int]func(*replay){
-	"01-connect-raw": {37: func(r *replay) { served(r.t, dial(r.t, r.server), "ora::noannounce", true) }},
+	"26-builtin-shadow": {30: func(r *replay) { left(r.t, dial(r.t, r.server), "ora-b") }},
+	"22-http-backed":    {54: func(r *replay) { served(r.t, dial(r.t, r.server), "ora::h", false) }},
+	"01-connect-raw":    {37: func(r *replay) { served(r.t, dial(r.t, r.server), "ora::noannounce", true) }},
+}
+
+// configs are the config files that some recordings need.
+var configs = map[string]string{
+	"22-http-backed": `workers: []
+remote:
+  plain_http: true
+  private_networks: [127.0.0.0/8]
+  secret_keys: [HOME, NOPE]
+`,
 }

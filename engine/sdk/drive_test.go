@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,14 +18,25 @@ type driven struct {
 	t testing.TB
 }
 
-// names keeps the worker names of a test binary apart.
-var names atomic.Int64
-
-// attach starts a stock worker and connects it to url.
-func attach(t testing.TB, l Language, url, name string, env ...string) *driven {
+// attach starts a stock worker and connects it to a server, with the default
+// settings of its SDK; to a strict one as one would to API Gateway: with a
+// token, and without telemetry.
+func attach(t testing.TB, l Language, s *Server, name string) *driven {
 	t.Helper()
+	return attachAt(t, l, s, s.Ready.Bus, name)
+}
+
+// attachAt connects to a server by another address.
+func attachAt(t testing.TB, l Language, s *Server, url, name string) *driven {
+	t.Helper()
+	options := args{"workerName": name}
+	var env []string
+	if s.Ready.Stage != "" {
+		options["headers"] = args{"Authorization": "Bearer " + s.Ready.Token}
+		env = []string{"OTEL_ENABLED=false"}
+	}
 	w := start(t, l, env...)
-	w.do("connect", args{"url": url, "options": args{"workerName": name}})
+	w.do("connect", args{"url": url, "options": options})
 	return w
 }
 
@@ -155,6 +165,24 @@ func served(t testing.TB, c bus.Invoker, id string, want bool) {
 	}
 }
 
+// left waits until a worker is gone for good.
+func left(t testing.TB, c bus.Invoker, name string) {
+	t.Helper()
+	ctx := within(t)
+	for {
+		var list struct {
+			Workers []json.RawMessage `json:"workers"`
+		}
+		invoke(t, c, "engine::workers::list", `{"search":`+quote(name)+`}`, &list)
+		if len(list.Workers) == 0 {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%s is still there: %s", name, list.Workers)
+		}
+	}
+}
+
 func quote(s string) string {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -163,14 +191,17 @@ func quote(s string) string {
 	return string(b)
 }
 
-// each runs a test for both SDKs, side by side.
-func each(t *testing.T, test func(t *testing.T, l Language)) {
+// each runs a test for both SDKs, against a server of its own as it is by
+// default and as API Gateway is.
+func each(t *testing.T, test func(t *testing.T, l Language, s *Server)) {
 	t.Parallel()
 	for _, l := range Languages {
-		t.Run(string(l), func(t *testing.T) {
-			stock(t, l)
-			t.Parallel()
-			test(t, l)
-		})
+		for mode, flags := range map[string][]string{"local": nil, "strict": {"--strict"}} {
+			t.Run(string(l)+" "+mode, func(t *testing.T) {
+				stock(t, l)
+				t.Parallel()
+				test(t, l, serve(t, "", flags...))
+			})
+		}
 	}
 }

@@ -8,9 +8,8 @@ import (
 // TestStateTrigger binds a stock worker's function to changes of the state.
 func TestStateTrigger(t *testing.T) {
 	repeats(t, "03-python-sdk-connect", "11-trigger-fire")
-	each(t, func(t *testing.T, l Language) {
-		s := serve(t, "")
-		w := attach(t, l, s.Ready.Bus, "fired")
+	each(t, func(t *testing.T, l Language, s *Server) {
+		w := attach(t, l, s, "fired")
 		w.function("fire::on", "tell")
 		w.do("trigger", args{"key": "k", "type": "state", "function_id": "fire::on", "config": args{"scope": "fire"}, "metadata": args{"why": "audit"}})
 		listed(t, s, "fire::on", 1)

@@ -10,11 +10,10 @@ import (
 // and who served before serves again.
 func TestKilled(t *testing.T) {
 	repeats(t, "04-trigger-sync", "26-builtin-shadow")
-	each(t, func(t *testing.T, l Language) {
-		s := serve(t, "")
+	each(t, func(t *testing.T, l Language, s *Server) {
 		c := dial(t, s)
-		caller := attach(t, l, s.Ready.Bus, "caller")
-		w := attach(t, l, s.Ready.Bus, "victim")
+		caller := attach(t, l, s, "caller")
+		w := attach(t, l, s, "victim")
 		w.function("kill::hold", "hold")
 		w.function("demo::time", "me")
 		served(t, c, "kill::hold", true)
@@ -41,11 +40,10 @@ func TestKilled(t *testing.T) {
 // one, and takes it away again.
 func TestReplaceAndGiveBack(t *testing.T) {
 	repeats(t, "26-builtin-shadow")
-	each(t, func(t *testing.T, l Language) {
-		s := serve(t, "")
+	each(t, func(t *testing.T, l Language, s *Server) {
 		c := dial(t, s)
-		first := attach(t, l, s.Ready.Bus, "first")
-		second := attach(t, l, s.Ready.Bus, "second")
+		first := attach(t, l, s, "first")
+		second := attach(t, l, s, "second")
 		who := func(want int) {
 			t.Helper()
 			ctx := within(t)
@@ -75,11 +73,10 @@ func TestReplaceAndGiveBack(t *testing.T) {
 // away.
 func TestSameName(t *testing.T) {
 	repeats(t, "29-node-same-name")
-	each(t, func(t *testing.T, l Language) {
-		s := serve(t, "")
+	each(t, func(t *testing.T, l Language, s *Server) {
 		c := dial(t, s)
-		one := attach(t, l, s.Ready.Bus, "same")
-		two := attach(t, l, s.Ready.Bus, "same")
+		one := attach(t, l, s, "same")
+		two := attach(t, l, s, "same")
 		one.function("same::one", "me")
 		two.function("same::two", "me")
 		served(t, c, "same::one", true)

@@ -145,8 +145,11 @@ type replay struct {
 	sockets map[string]*socket
 	ids     *identities
 	found   []difference
-	rewrite func(text string) string // what else changes in what is sent
-	wait    func() context.Context
+	rewrite func(text string) string // what else changes in what is sent,
+	// and back, in what comes; nil for nothing.
+	original func(text string) string
+	noted    func(*replay, line) // takes the recorder's notes
+	wait     func() context.Context
 }
 
 // url is the address of a recorded path.
@@ -160,6 +163,9 @@ func (r *replay) run(before map[int]func(*replay)) {
 	for i, l := range lines {
 		if f := before[l.n]; f != nil {
 			f(r)
+		}
+		if l.conn == "-" {
+			r.noted(r, l)
 		}
 		if l.conn == "-" || skipped(l) {
 			continue
@@ -321,6 +327,9 @@ func (r *replay) expect(s *socket, l line) {
 
 // frame is a message as a value: what it holds if it is JSON, else its text.
 func (r *replay) frame(text []byte, binary bool) any {
+	if r.original != nil {
+		text = []byte(r.original(string(text)))
+	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
 	var v any

@@ -12,9 +12,8 @@ import (
 // settings: telemetry and channels included.
 func TestTour(t *testing.T) {
 	repeats(t, "02-node-sdk-connect", "03-python-sdk-connect", "05-handler-error", "06-unknown-function", "08-void")
-	each(t, func(t *testing.T, l Language) {
-		s := serve(t, "")
-		w := attach(t, l, s.Ready.Bus, "tour")
+	each(t, func(t *testing.T, l Language, s *Server) {
+		w := attach(t, l, s, "tour")
 		w.do("function", args{"id": "tour::ok", "does": "echo", "options": args{"description": "an ok fn", "metadata": args{"team": "x"}}})
 		w.function("tour::none", "null")
 		w.function("tour::boom", "boom")
@@ -55,9 +54,8 @@ func TestTour(t *testing.T) {
 // back, the function is called without metadata.
 func TestEnqueue(t *testing.T) {
 	repeats(t, "02-node-sdk-connect", "03-python-sdk-connect")
-	each(t, func(t *testing.T, l Language) {
-		s := serve(t, "")
-		w := attach(t, l, s.Ready.Bus, "jobs")
+	each(t, func(t *testing.T, l Language, s *Server) {
+		w := attach(t, l, s, "jobs")
 		w.function("jobs::run", "tell")
 		var receipt struct {
 			ID string `json:"messageReceiptId"`
@@ -80,9 +78,8 @@ func TestEnqueue(t *testing.T) {
 // stands, when the announce was the first frame.
 func TestLateRegistration(t *testing.T) {
 	repeats(t, "35-python-late-register")
-	each(t, func(t *testing.T, l Language) {
-		s := serve(t, "")
-		w := attach(t, l, s.Ready.Bus, "late")
+	each(t, func(t *testing.T, l Language, s *Server) {
+		w := attach(t, l, s, "late")
 		served(t, dial(t, s), "late::fn", false)
 		w.function("late::fn", "me")
 		served(t, dial(t, s), "late::fn", true)

@@ -6,9 +6,8 @@ import "testing"
 // binding, and of its end.
 func TestTriggerType(t *testing.T) {
 	repeats(t, "02-node-sdk-connect", "03-python-sdk-connect")
-	each(t, func(t *testing.T, l Language) {
-		s := serve(t, "")
-		w := attach(t, l, s.Ready.Bus, "types")
+	each(t, func(t *testing.T, l Language, s *Server) {
+		w := attach(t, l, s, "types")
 		w.do("type", args{"id": "my-type", "description": "custom trigger type"})
 		w.function("types::on", "echo")
 		w.do("trigger", args{"key": "k", "type": "my-type", "function_id": "types::on", "config": args{"a": 1}, "metadata": args{"b": 2}})
