@@ -3,17 +3,21 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"runtime"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/coder/websocket"
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/clock"
+	"github.com/iii-aws/harness/engine/internal/outbox"
 	"github.com/iii-aws/harness/engine/protocol"
 )
 
@@ -22,6 +26,9 @@ type Options struct {
 	// URL is the bus URL, ws:// or wss://, with the stage path on AWS.
 	URL   string
 	Token string
+	// Headers go into the request of every connect, after Token: a fresh
+	// Authorization, for example. An error counts as a failed connect.
+	Headers func(ctx context.Context) (http.Header, error)
 	// Name is announced; empty is host name and pid.
 	Name    string
 	Version string
@@ -31,21 +38,26 @@ type Options struct {
 	IDs        clock.IDs
 	Logger     *slog.Logger
 	HTTPClient *http.Client
-	// OnConnect runs after every connect, when the functions are registered.
-	// first is true for the first one.
+	// OnConnect runs after every connect, when the registrations are on their
+	// way. first is true for the first one.
 	OnConnect func(ctx context.Context, first bool)
 }
 
 // Client is one connection to a bus, kept up.
 type Client struct {
 	opts Options
+	url  string
 	base context.Context
 	stop context.CancelFunc
 	wg   sync.WaitGroup
+	out  *outbox.Box[outgoing]
+	ran  *memory
 
 	mu        sync.Mutex
 	conn      *session      // nil while there is none
 	up        chan struct{} // closed when conn is set, replaced when it is lost
+	closing   chan struct{} // closed when Close is called
+	closeOnce sync.Once
 	pending   map[string]*pendingCall
 	functions map[string]served
 	order     []string
@@ -89,7 +101,12 @@ func Dial(ctx context.Context, opts Options) (*Client, error) {
 		}
 		opts.Name = host + ":" + strconv.Itoa(os.Getpid())
 	}
-	c := &Client{opts: opts, up: make(chan struct{}), pending: map[string]*pendingCall{}, functions: map[string]served{}, done: make(chan struct{})}
+	c := &Client{opts: opts, up: make(chan struct{}), closing: make(chan struct{}), pending: map[string]*pendingCall{}, functions: map[string]served{},
+		out: outbox.New[outgoing](protocol.OutboundQueue, protocol.MaxMessage), ran: newMemory(opts.Clock), done: make(chan struct{})}
+	var err error
+	if c.url, err = chunked(opts.URL); err != nil {
+		return nil, &ConnectError{URL: opts.URL, Err: err}
+	}
 	c.base, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	ws, err := c.dial(ctx)
 	if err != nil {
@@ -101,12 +118,33 @@ func Dial(ctx context.Context, opts Options) (*Client, error) {
 	return c, nil
 }
 
+// chunked is the address that asks for chunk frames.
+func chunked(address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", errors.New("not an address")
+	}
+	q := u.Query()
+	q.Set("chunks", "1")
+	u.RawQuery = q.Encode()
+	return u.String(), nil
+}
+
 func (c *Client) dial(ctx context.Context) (*websocket.Conn, error) {
 	header := http.Header{}
 	if c.opts.Token != "" {
 		header.Set("Authorization", "Bearer "+c.opts.Token)
 	}
-	ws, resp, err := websocket.Dial(ctx, c.opts.URL, &websocket.DialOptions{HTTPHeader: header, HTTPClient: c.opts.HTTPClient})
+	if c.opts.Headers != nil {
+		more, err := c.opts.Headers(ctx)
+		if err != nil {
+			return nil, &ConnectError{URL: c.opts.URL, Err: err}
+		}
+		for name, values := range more {
+			header[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	ws, resp, err := websocket.Dial(ctx, c.url, &websocket.DialOptions{HTTPHeader: header, HTTPClient: c.opts.HTTPClient})
 	if err != nil {
 		e := &ConnectError{URL: c.opts.URL, Err: err}
 		if resp != nil {
@@ -129,12 +167,24 @@ func (c *Client) Err() error {
 	return c.err
 }
 
-// Close ends the client and waits for its goroutines. Pending calls fail.
+// Close ends the client and waits for its goroutines. What was queued is sent
+// first if there is a connection that takes it. Pending calls fail.
 func (c *Client) Close() error {
-	c.stop()
+	c.closeOnce.Do(func() {
+		close(c.closing)
+		select {
+		case <-c.done:
+		case <-time.After(closeLimit):
+		}
+		c.stop()
+	})
 	c.wg.Wait()
 	return nil
 }
+
+// closeLimit is how long a Close waits for the connection to take what is
+// queued.
+const closeLimit = 5 * time.Second
 
 // Handle serves a function, now and after every reconnect. Its calls run
 // concurrently.
@@ -152,10 +202,10 @@ func (c *Client) serveFunction(id string, e served) {
 		c.order = append(c.order, id)
 	}
 	c.functions[id] = e
-	s := c.conn
+	connected := c.conn != nil
 	c.mu.Unlock()
-	if s != nil {
-		s.enqueue(register(id, e.Endpoint))
+	if connected { // else it is registered with the others when there is a connection
+		c.tell(register(id, e.Endpoint))
 	}
 }
 
@@ -169,10 +219,10 @@ func (c *Client) Unhandle(id string) {
 			break
 		}
 	}
-	s := c.conn
+	connected := c.conn != nil
 	c.mu.Unlock()
-	if s != nil {
-		s.enqueue(&protocol.UnregisterFunction{ID: id})
+	if connected {
+		c.tell(&protocol.UnregisterFunction{ID: id})
 	}
 }
 

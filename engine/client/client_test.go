@@ -208,7 +208,6 @@ func TestHandlersAnswer(t *testing.T) {
 	for range 3 {
 		next[*protocol.RegisterFunction](p)
 	}
-	id := "6f0c1c1e-0000-4000-8000-000000000001"
 	for _, tt := range []struct {
 		function string
 		meta     string
@@ -217,7 +216,7 @@ func TestHandlersAnswer(t *testing.T) {
 		{"f::ok", `{"principal":{"id":"p"},"idempotency_key":"k","deadline_ms":99999999999999}`, ""},
 		{"f::fails", ``, "invalid_payload"}, {"f::panics", `7`, "invocation_failed"}, {"f::none", ``, "function_not_found"},
 	} {
-		call := &protocol.InvokeFunction{InvocationID: id, FunctionID: tt.function, Data: json.RawMessage(`{"a":1}`)}
+		call := &protocol.InvokeFunction{InvocationID: clock.Random().UUID(), FunctionID: tt.function, Data: json.RawMessage(`{"a":1}`)}
 		if tt.meta != "" {
 			call.Metadata = json.RawMessage(tt.meta)
 		}
@@ -261,7 +260,7 @@ func TestHandleInOrder(t *testing.T) {
 
 func bytesOf(i int) string { b, _ := json.Marshal(i); return string(b) }
 
-func TestReconnect(t *testing.T) {
+func TestCutKeepsRegistrationsAndCalls(t *testing.T) {
 	t.Parallel()
 	fake := clock.NewFake(time.Unix(0, 0))
 	s := listen(t)
@@ -273,17 +272,14 @@ func TestReconnect(t *testing.T) {
 		t.Error("the first connect is not the first")
 	}
 	sent := invoke(c, bus.Invocation{FunctionID: "a::b"})
-	next[*protocol.InvokeFunction](p)
+	inFlight := next[*protocol.InvokeFunction](p)
 	s.refuse(503)
 	_ = p.ws.CloseNow()
-	var lost *LostError
-	if r := <-sent; !errors.As(r.err, &lost) || !lost.Sent || bus.Retryable(r.err) || bus.Code(r.err) != "connection_lost" {
-		t.Errorf("a call that was sent: %v", r.err)
-	}
+	fake.BlockUntil(2) // the call's timeout, and the pause: the loss is known
 	waiting := invoke(c, bus.Invocation{FunctionID: "c::d", Timeout: time.Hour})
-	fake.BlockUntil(2) // the pause, and the call's timeout
+	fake.BlockUntil(3)
 	fake.Advance(1300 * time.Millisecond)
-	fake.BlockUntil(2) // the first try failed
+	fake.BlockUntil(3) // the first try failed
 	s.refuse(0)
 	fake.Advance(2600 * time.Millisecond)
 	p = <-s.peers
@@ -306,6 +302,10 @@ func TestReconnect(t *testing.T) {
 	}
 	if r := <-waiting; r.err != nil {
 		t.Errorf("a call that waited: %v", r.err)
+	}
+	p.send(&protocol.InvocationResult{InvocationID: inFlight.InvocationID, Result: json.RawMessage(`2`)})
+	if r := <-sent; string(r.value) != "2" || r.err != nil {
+		t.Errorf("a call that was sent before the cut: %s, %v", r.value, r.err)
 	}
 	if <-connects {
 		t.Error("the second connect is the first")

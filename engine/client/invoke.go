@@ -20,8 +20,7 @@ func (c *Client) Invoke(ctx context.Context, in bus.Invocation) (json.RawMessage
 	}
 	timer := c.opts.Clock.NewTimer(timeout)
 	defer timer.Stop()
-	s, err := c.current(ctx, timer.C(), in.FunctionID)
-	if err != nil {
+	if err := c.connection(ctx, timer.C(), in.FunctionID); err != nil {
 		return nil, err
 	}
 	frame := &protocol.InvokeFunction{FunctionID: in.FunctionID, Data: in.Data, Metadata: in.Metadata}
@@ -33,8 +32,12 @@ func (c *Client) Invoke(ctx context.Context, in bus.Invocation) (json.RawMessage
 	}
 	if in.Action == bus.Void {
 		frame.Action = &protocol.Action{Type: protocol.ActionVoid}
-		if !s.enqueue(frame) {
-			return nil, &LostError{FunctionID: in.FunctionID}
+		text, err := encode(frame)
+		if err != nil {
+			return nil, err
+		}
+		if !c.enqueue(ctx, timer.C(), outgoing{text: text}) {
+			return nil, c.notSent(ctx, in.FunctionID)
 		}
 		return nil, nil
 	}
@@ -49,11 +52,19 @@ func (c *Client) Invoke(ctx context.Context, in bus.Invocation) (json.RawMessage
 	if !ok {
 		return nil, bus.Invalid("invocation id", "a UUID")
 	}
+	text, err := encode(frame)
+	if err != nil {
+		return nil, err
+	}
 	p := &pendingCall{functionID: in.FunctionID, result: make(chan result, 1)}
 	c.mu.Lock()
-	if c.conn != s {
+	if c.err != nil {
 		c.mu.Unlock()
-		return nil, &LostError{FunctionID: in.FunctionID}
+		return nil, c.Err()
+	}
+	if c.pending[id] != nil {
+		c.mu.Unlock()
+		return nil, bus.Invalid("invocation id", "one that no call of this client waits with")
 	}
 	c.pending[id] = p
 	c.mu.Unlock()
@@ -62,58 +73,81 @@ func (c *Client) Invoke(ctx context.Context, in bus.Invocation) (json.RawMessage
 		delete(c.pending, id)
 		c.mu.Unlock()
 	}()
-	s.enqueueThen(frame, func() {
+	// A call that nobody waits for any more when its turn comes is not sent.
+	wanted := func() bool {
 		c.mu.Lock()
-		p.sent = true
-		c.mu.Unlock()
-	})
+		defer c.mu.Unlock()
+		p.sent = c.pending[id] == p
+		return p.sent
+	}
+	if !c.enqueue(ctx, timer.C(), outgoing{text: text, wanted: wanted}) {
+		return nil, c.notSent(ctx, in.FunctionID)
+	}
 	select {
 	case r := <-p.result:
 		return r.value, r.err
 	case <-timer.C():
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.conn == nil {
+			return nil, &LostError{FunctionID: in.FunctionID, Sent: p.sent}
+		}
 		return nil, &TimeoutError{FunctionID: in.FunctionID}
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// current is the connection, once there is one.
-func (c *Client) current(ctx context.Context, timeout <-chan time.Time, functionID string) (*session, error) {
+// notSent is why a call was not taken by the queue.
+func (c *Client) notSent(ctx context.Context, functionID string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := c.Err(); err != nil {
+		return err
+	}
+	return &TimeoutError{FunctionID: functionID}
+}
+
+// connection waits until there is one.
+func (c *Client) connection(ctx context.Context, timeout <-chan time.Time, functionID string) error {
 	for {
 		c.mu.Lock()
 		s, up := c.conn, c.up
 		c.mu.Unlock()
 		if s != nil {
-			return s, nil
+			return nil
 		}
 		select {
 		case <-up:
 		case <-c.done:
-			return nil, c.Err()
+			return c.Err()
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		case <-timeout:
-			return nil, &TimeoutError{FunctionID: functionID}
+			return &LostError{FunctionID: functionID}
 		}
 	}
 }
 
 // handle runs one call of the bus and answers it if an answer is wanted.
-func (c *Client) handle(s *session, f *protocol.InvokeFunction) {
-	value, err := c.call(s.ctx, f)
+func (c *Client) handle(f *protocol.InvokeFunction) {
+	value, err := c.call(c.base, f)
 	if f.InvocationID == "" {
 		if err != nil {
 			c.opts.Logger.Warn("handler failed", "function_id", f.FunctionID, "error", err)
 		}
 		return
 	}
-	answer := &protocol.InvocationResult{InvocationID: f.InvocationID, FunctionID: f.FunctionID, Traceparent: f.Traceparent, Baggage: f.Baggage}
+	a := &protocol.InvocationResult{InvocationID: f.InvocationID, FunctionID: f.FunctionID, Traceparent: f.Traceparent, Baggage: f.Baggage}
 	if err != nil {
-		answer.Error = bus.AsError(err)
+		a.Error = bus.AsError(err)
 	} else {
-		answer.Result = value
+		a.Result = value
 	}
-	s.enqueue(answer)
+	text := c.result(a)
+	c.ran.end(f.InvocationID, text)
+	c.answer(text)
 }
 
 func (c *Client) call(ctx context.Context, f *protocol.InvokeFunction) (value json.RawMessage, err error) {

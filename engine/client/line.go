@@ -42,22 +42,23 @@ func (l *line) run() {
 }
 
 // dispatch runs a call of the bus: at once, or behind the earlier ones of its
-// function.
-func (c *Client) dispatch(s *session, f *protocol.InvokeFunction) {
+// function. One that was delivered before does not run again.
+func (c *Client) dispatch(f *protocol.InvokeFunction) {
+	if f.InvocationID != "" {
+		if fresh, answer := c.ran.begin(f.InvocationID); !fresh {
+			if answer != nil {
+				c.start(func() { c.answer(answer) })
+			}
+			return
+		}
+	}
 	c.mu.Lock()
 	e := c.functions[f.FunctionID]
 	c.mu.Unlock()
-	start := func(run func()) {
-		c.wg.Add(1)
-		go func() {
-			defer c.wg.Done()
-			run()
-		}()
-	}
-	call := func() { c.handle(s, f) }
+	call := func() { c.handle(f) }
 	if e.line == nil {
-		start(call)
+		c.start(call)
 		return
 	}
-	e.line.add(call, start)
+	e.line.add(call, c.start)
 }

@@ -15,47 +15,9 @@ import (
 // session is one WebSocket. A single goroutine writes.
 type session struct {
 	ws     *websocket.Conn
-	out    chan outgoing
+	pieces *pieces
 	ctx    context.Context
 	cancel context.CancelFunc
-}
-
-type outgoing struct {
-	frame protocol.Frame
-	sent  func()
-}
-
-// enqueue hands a frame to the writer; it waits while the buffer is full and
-// gives up when the session ends.
-func (s *session) enqueue(f protocol.Frame) bool { return s.enqueueThen(f, nil) }
-
-func (s *session) enqueueThen(f protocol.Frame, sent func()) bool {
-	select {
-	case s.out <- outgoing{f, sent}:
-		return true
-	case <-s.ctx.Done():
-		return false
-	}
-}
-
-func (s *session) write() error {
-	for {
-		select {
-		case <-s.ctx.Done():
-			return s.ctx.Err()
-		case o := <-s.out:
-			b, err := protocol.Encode(o.frame)
-			if err != nil {
-				return err
-			}
-			if o.sent != nil {
-				o.sent()
-			}
-			if err := s.ws.Write(s.ctx, websocket.MessageText, b); err != nil {
-				return err
-			}
-		}
-	}
 }
 
 // run keeps the client connected until it is closed.
@@ -65,19 +27,28 @@ func (c *Client) run(ws *websocket.Conn) {
 	for {
 		err := c.serve(ws, first)
 		first = false
-		if c.base.Err() != nil {
+		switch {
+		case c.isClosing():
 			c.finish(ErrClosed)
 			return
-		}
-		c.opts.Logger.Info("connection lost", "error", err)
-		if c.opts.Once {
+		case c.opts.Once:
 			c.finish(&ConnectError{URL: c.opts.URL, Err: err})
 			return
 		}
+		c.opts.Logger.Info("connection lost", "error", err)
 		if ws = c.redial(); ws == nil {
 			c.finish(ErrClosed)
 			return
 		}
+	}
+}
+
+func (c *Client) isClosing() bool {
+	select {
+	case <-c.closing:
+		return true
+	default:
+		return c.base.Err() != nil
 	}
 }
 
@@ -86,18 +57,37 @@ func (c *Client) redial() *websocket.Conn {
 	for attempt := 0; ; attempt++ {
 		t := c.opts.Clock.NewTimer(c.pause(attempt))
 		select {
-		case <-c.base.Done():
+		case <-c.closing:
 			t.Stop()
 			return nil
 		case <-t.C():
 		}
-		ws, err := c.dial(c.base)
+		ws, err := c.redialOnce()
 		if err == nil {
 			return ws
 		}
 		c.opts.Logger.Info("reconnect failed", "error", err)
 	}
 }
+
+// redialOnce is one attempt, which a Close ends.
+func (c *Client) redialOnce() (*websocket.Conn, error) {
+	ctx, cancel := context.WithTimeout(c.base, handshakeLimit)
+	defer cancel()
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		select {
+		case <-c.closing:
+			cancel()
+		case <-ended:
+		}
+	}()
+	return c.dial(ctx)
+}
+
+// handshakeLimit is how long an attempt to come back may take.
+const handshakeLimit = 10 * time.Second
 
 // pause is 1 s doubled up to 30 s, with 30 % jitter either way.
 func (c *Client) pause(attempt int) time.Duration {
@@ -110,50 +100,47 @@ func (c *Client) pause(attempt int) time.Duration {
 }
 
 func (c *Client) serve(ws *websocket.Conn, first bool) error {
-	s := &session{ws: ws, out: make(chan outgoing, protocol.OutboundQueue)}
+	s := &session{ws: ws}
 	s.ctx, s.cancel = context.WithCancel(c.base)
 	defer s.cancel()
+	s.pieces = newPieces(s.ctx, c.opts.Clock, c.start, func(e *protocol.ChunkError) { c.opts.Logger.Warn("chunked message dropped", "error", e) })
+	frames := c.connected(s)
 	failed := make(chan error, 1)
-	writerDone := make(chan struct{})
 	go func() {
-		defer close(writerDone)
-		if err := s.write(); err != nil {
-			select {
-			case failed <- err:
-			default:
-			}
+		err := c.write(s, frames)
+		failed <- err
+		if err != nil {
 			s.cancel()
 		}
 	}()
-	c.connected(s)
 	if c.opts.OnConnect != nil {
-		c.wg.Add(1)
-		go func() {
-			defer c.wg.Done()
-			c.opts.OnConnect(s.ctx, first)
-		}()
+		c.start(func() { c.opts.OnConnect(s.ctx, first) })
 	}
 	err := c.read(s)
 	s.cancel()
-	c.disconnected(s)
-	code := websocket.StatusNormalClosure
-	if cerr := ws.Close(code, ""); cerr != nil {
+	c.disconnected()
+	if cerr := ws.Close(websocket.StatusNormalClosure, ""); cerr != nil {
 		_ = ws.CloseNow() // the peer is already gone
 	}
-	<-writerDone
-	select {
-	case werr := <-failed:
-		if !errors.Is(werr, context.Canceled) {
-			return werr
-		}
-	default:
+	if werr := <-failed; werr != nil && !errors.Is(werr, context.Canceled) {
+		return werr
 	}
 	return err
 }
 
-// connected sends what a fresh connection must know, ahead of anything else.
-func (c *Client) connected(s *session) {
+// start runs f on a goroutine that Close waits for.
+func (c *Client) start(f func()) {
+	c.wg.Add(1)
+	go func() {
+		defer c.wg.Done()
+		f()
+	}()
+}
+
+// connected is what a fresh connection must know, ahead of anything else.
+func (c *Client) connected(s *session) [][]byte {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	var frames []protocol.Frame
 	if p := c.previous; p != nil {
 		frames = append(frames, &protocol.Reattach{PreviousWorkerID: p.WorkerID, ReattachToken: p.ReattachToken})
@@ -162,33 +149,40 @@ func (c *Client) connected(s *session) {
 	for _, id := range c.order {
 		frames = append(frames, register(id, c.functions[id].Endpoint))
 	}
-	c.conn = s
-	up := c.up
-	c.mu.Unlock()
+	texts := make([][]byte, 0, len(frames))
 	for _, f := range frames {
-		s.enqueue(f)
+		text, err := encode(f)
+		if err != nil {
+			c.opts.Logger.Error("frame not sent", "type", f.Type(), "error", err)
+			continue
+		}
+		texts = append(texts, text)
 	}
-	close(up)
+	c.conn = s
+	close(c.up)
+	return texts
 }
 
-func (c *Client) disconnected(s *session) {
+// disconnected keeps what the next connection can do: results, calls that wait
+// to be sent, and the hope for answers to those that were.
+func (c *Client) disconnected() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.conn == s {
-		c.conn = nil
-		c.up = make(chan struct{})
-	}
-	for id, p := range c.pending {
-		delete(c.pending, id)
-		p.result <- result{err: &LostError{FunctionID: p.functionID, Sent: p.sent}}
-	}
+	c.conn = nil
+	c.up = make(chan struct{})
+	c.mu.Unlock()
+	c.out.Keep(func(o outgoing) bool { return !o.passing })
 }
 
 func (c *Client) finish(err error) {
 	c.mu.Lock()
 	c.err = err
+	for id, p := range c.pending {
+		delete(c.pending, id)
+		p.result <- result{err: &LostError{FunctionID: p.functionID, Sent: p.sent}}
+	}
 	c.mu.Unlock()
 	close(c.done)
+	c.stop()
 }
 
 func (c *Client) read(s *session) error {
@@ -201,27 +195,44 @@ func (c *Client) read(s *session) error {
 			continue
 		}
 		frame, err := protocol.Decode(data)
+		if piece, ok := frame.(*protocol.Chunk); ok && err == nil {
+			var text []byte
+			if text, err = s.pieces.add(piece); text == nil && err == nil {
+				continue
+			}
+			if err == nil {
+				frame, err = protocol.Decode(text)
+			}
+		}
 		if err != nil {
 			c.opts.Logger.Warn("frame not understood", "error", err)
 			continue
 		}
-		switch f := frame.(type) {
-		case *protocol.WorkerRegistered:
-			c.mu.Lock()
-			c.previous = f
-			c.mu.Unlock()
-		case *protocol.Ping:
-			s.enqueue(&protocol.Pong{})
-		case *protocol.InvocationResult:
-			c.resolve(f)
-		case *protocol.InvokeFunction:
-			c.dispatch(s, f)
-		case *protocol.RegistrationRejected:
-			c.opts.Logger.Warn("registration refused: the token does not allow this id", "function_id", f.FunctionID)
-		case *protocol.TriggerRegistrationResult:
-			if f.Error != nil {
-				c.opts.Logger.Warn("trigger refused", "id", f.ID, "error", f.Error)
-			}
+		c.frame(frame)
+	}
+}
+
+// frame handles one frame of the bus.
+func (c *Client) frame(frame protocol.Frame) {
+	switch f := frame.(type) {
+	case *protocol.WorkerRegistered:
+		c.mu.Lock()
+		c.previous = f
+		c.mu.Unlock()
+	case *protocol.Ping:
+		// Not to wait for a full queue: that would stop the reader.
+		if text, err := encode(&protocol.Pong{}); err == nil {
+			c.out.Offer(outgoing{text: text, passing: true}, len(text))
+		}
+	case *protocol.InvocationResult:
+		c.resolve(f)
+	case *protocol.InvokeFunction:
+		c.dispatch(f)
+	case *protocol.RegistrationRejected:
+		c.opts.Logger.Warn("registration refused: the token does not allow this id", "function_id", f.FunctionID)
+	case *protocol.TriggerRegistrationResult:
+		if f.Error != nil {
+			c.opts.Logger.Warn("trigger refused", "id", f.ID, "error", f.Error)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/iii-aws/harness/engine/access"
 	"github.com/iii-aws/harness/engine/bus"
+	"github.com/iii-aws/harness/engine/internal/outbox"
 	"github.com/iii-aws/harness/engine/protocol"
 )
 
@@ -34,7 +35,7 @@ type conn struct {
 	live   context.Context
 	end    context.CancelFunc
 	closes sync.Once
-	out    *outbox
+	out    *outbox.Box[[]byte]
 
 	fixed   chan struct{} // closed once the namespace is known
 	fixOnce sync.Once
@@ -52,7 +53,7 @@ func (s *Server) newConn(ws *websocket.Conn, w *wire, g *access.Grant, remote st
 	}
 	c.ctx, c.cancel = context.WithCancel(s.base)
 	c.live, c.end = context.WithCancel(c.ctx)
-	c.out = newOutbox(c.live.Done())
+	c.out = outbox.New[[]byte](protocol.OutboundQueue, protocol.MaxMessage)
 	now := int64(s.cfg.Clock.Monotonic())
 	c.lastIn.Store(now)
 	c.lastOut.Store(now)
@@ -100,7 +101,21 @@ func (c *conn) queue(ctx context.Context, f protocol.Frame) error {
 	if len(b) > c.limits.message && !(c.chunks && len(b) <= protocol.MaxChunkedMessage) {
 		return bus.ErrTooLarge
 	}
-	return c.out.put(ctx, b)
+	for {
+		if c.live.Err() != nil {
+			return bus.ErrGone
+		}
+		ok, space := c.out.Offer(b, len(b))
+		if ok {
+			return nil
+		}
+		select {
+		case <-space:
+		case <-c.live.Done():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 func (c *conn) expired() bool { return c.grant.Expired(c.server.cfg.Clock.Now()) }

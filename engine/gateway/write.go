@@ -14,7 +14,7 @@ func (c *conn) write() error {
 		select {
 		case <-c.live.Done():
 			return c.live.Err()
-		case <-c.out.ready:
+		case <-c.out.Ready():
 			if err := c.flush(); err != nil {
 				return err
 			}
@@ -25,8 +25,8 @@ func (c *conn) write() error {
 // flush sends until nothing is queued, or the peer takes nothing for too long.
 func (c *conn) flush() error {
 	for {
-		b, more := c.out.take()
-		if b == nil {
+		b, more, ok := c.out.Take()
+		if !ok {
 			return nil
 		}
 		ctx, cancel := context.WithTimeout(c.ctx, WriteTimeout)
@@ -47,12 +47,12 @@ func (c *conn) post(ctx context.Context, b []byte, more bool) error {
 		return c.message(ctx, b)
 	}
 	c.wire.cork()
-	for n := 1; b != nil; n++ {
+	for n, ok := 1, true; ok; n++ {
 		if err := c.message(ctx, b); err != nil {
 			return err
 		}
-		if b = nil; n < protocol.OutboundQueue {
-			b, _ = c.out.take()
+		if ok = n < protocol.OutboundQueue; ok {
+			b, _, ok = c.out.Take()
 		}
 	}
 	return c.wire.uncork()
