@@ -3,6 +3,7 @@ package channel
 import (
 	"context"
 	"crypto/subtle"
+	"errors"
 	"io"
 	"sync"
 	"time"
@@ -14,59 +15,81 @@ import (
 // OpenWithin is how long an end may stay unopened.
 const OpenWithin = 5 * time.Minute
 
+// MaxOwned is how many channels of one owner may be open at once.
+const MaxOwned = 1024
+
 // Local is the broker of one process.
 type Local struct {
 	clock clock.Clock
 	ids   clock.IDs
 
-	mu   sync.Mutex
-	open map[string]*pipe
+	mu    sync.Mutex
+	open  map[string]*pipe
+	owned map[string]int
 }
 
 // NewLocal makes a broker. What was left half open is dropped whenever a
-// channel is made, so an idle broker does nothing.
+// channel is made, and by Sweep.
 func NewLocal(c clock.Clock, ids clock.IDs) *Local {
-	return &Local{clock: c, ids: ids, open: map[string]*pipe{}}
+	return &Local{clock: c, ids: ids, open: map[string]*pipe{}, owned: map[string]int{}}
 }
 
-// pipe is one channel.
-type pipe struct {
-	id, key string
-	made    time.Duration
-	queue   chan Message
-	// ended is closed by the writer, left by the reader.
-	ended, left          chan struct{}
-	endOnce, leaveOnce   sync.Once
-	hasWriter, hasReader bool
-	done                 bool // the reader is
+// Create makes a channel that belongs to nobody.
+func (l *Local) Create(ctx context.Context, buffer int) (writer, reader Ref, err error) {
+	return l.CreateOwned(ctx, "", buffer)
 }
 
-func (p *pipe) end()   { p.endOnce.Do(func() { close(p.ended) }) }
-func (p *pipe) leave() { p.leaveOnce.Do(func() { close(p.left) }) }
-
-// Create makes a channel.
-func (l *Local) Create(_ context.Context, buffer int) (writer, reader Ref, err error) {
+// CreateOwned makes a channel for an owner, of whom MaxOwned may be open; an
+// empty owner has no limit. The owner has no rights: whoever has a ref may open
+// its end. Errors: *LimitError.
+func (l *Local) CreateOwned(_ context.Context, owner string, buffer int) (writer, reader Ref, err error) {
 	if buffer == 0 {
 		buffer = DefaultBuffer
 	}
-	buffer = max(1, min(buffer, MaxBuffer))
-	p := &pipe{id: l.ids.UUID(), key: l.ids.UUID(), made: l.clock.Monotonic(), queue: make(chan Message, buffer), ended: make(chan struct{}), left: make(chan struct{})}
+	p := &pipe{id: l.ids.UUID(), key: l.ids.UUID(), owner: owner, made: l.clock.Monotonic(), buffer: max(1, min(buffer, MaxBuffer))}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep()
+	if owner != "" {
+		if l.owned[owner] >= MaxOwned {
+			return Ref{}, Ref{}, &LimitError{}
+		}
+		l.owned[owner]++
+	}
 	l.open[p.id] = p
 	return Ref{ChannelID: p.id, AccessKey: p.key, Direction: Write}, Ref{ChannelID: p.id, AccessKey: p.key, Direction: Read}, nil
 }
 
-// sweep drops channels that were never fully opened in time. With the lock.
+// Sweep drops the channels of which an end was not opened in time.
+func (l *Local) Sweep() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sweep()
+}
+
+// sweep is Sweep with the lock.
 func (l *Local) sweep() {
 	now := l.clock.Monotonic()
-	for id, p := range l.open {
+	for _, p := range l.open {
 		if now-p.made >= OpenWithin && !(p.hasWriter && p.hasReader) {
-			delete(l.open, id)
+			l.drop(p)
 			p.end()
 			p.leave()
 		}
+	}
+}
+
+// drop forgets a channel. With the lock.
+func (l *Local) drop(p *pipe) {
+	if l.open[p.id] != p {
+		return
+	}
+	delete(l.open, p.id)
+	if p.owner == "" {
+		return
+	}
+	if l.owned[p.owner]--; l.owned[p.owner] == 0 {
+		delete(l.owned, p.owner)
 	}
 }
 
@@ -88,7 +111,7 @@ func (l *Local) take(ref Ref, want protocol.Direction) (*pipe, error) {
 	}
 	*taken = true
 	if p.hasWriter && p.done {
-		delete(l.open, p.id)
+		l.drop(p)
 	}
 	return p, nil
 }
@@ -119,33 +142,13 @@ func (l *Local) forget(p *pipe) {
 	defer l.mu.Unlock()
 	p.done = true
 	if p.hasWriter {
-		delete(l.open, p.id)
+		l.drop(p)
 	}
 }
 
 type writer struct{ p *pipe }
 
-func (w *writer) Write(ctx context.Context, m Message) error {
-	// A swept channel has ended and was left: to its writer, the reader is gone.
-	select {
-	case <-w.p.left:
-		return ErrReaderGone
-	default:
-	}
-	select {
-	case <-w.p.ended:
-		return ErrClosed
-	default:
-	}
-	select {
-	case w.p.queue <- m:
-		return nil
-	case <-w.p.left:
-		return ErrReaderGone
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func (w *writer) Write(ctx context.Context, m Message) error { return w.p.write(ctx, m) }
 
 func (w *writer) Close() error {
 	w.p.end()
@@ -158,28 +161,11 @@ type reader struct {
 }
 
 func (r *reader) Read(ctx context.Context) (Message, error) {
-	select {
-	case m := <-r.p.queue:
-		return m, nil
-	default:
-	}
-	select {
-	case m := <-r.p.queue:
-		return m, nil
-	case <-r.p.ended:
-	case <-r.p.left:
-		return Message{}, io.EOF
-	case <-ctx.Done():
-		return Message{}, ctx.Err()
-	}
-	// The writer has ended: nothing is added any more.
-	select {
-	case m := <-r.p.queue:
-		return m, nil
-	default:
+	m, err := r.p.read(ctx)
+	if errors.Is(err, io.EOF) {
 		r.l.forget(r.p)
-		return Message{}, io.EOF
 	}
+	return m, err
 }
 
 func (r *reader) Close() error {

@@ -3,6 +3,7 @@ package channel
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/iii-aws/harness/engine/protocol"
 )
@@ -66,3 +67,17 @@ var (
 	ErrReaderGone = errors.New("channel: the reader has left")
 	ErrClosed     = errors.New("channel: the writer is closed")
 )
+
+// LimitError is an owner with too many open channels.
+type LimitError struct{}
+
+// Error is the text of the error.
+func (*LimitError) Error() string {
+	return fmt.Sprintf("channel: more than %d channels are open", MaxOwned)
+}
+
+// ErrorCode is channels_exhausted.
+func (*LimitError) ErrorCode() string { return "channels_exhausted" }
+
+// Retryable is true: channels end.
+func (*LimitError) Retryable() bool { return true }

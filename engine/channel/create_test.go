@@ -40,7 +40,7 @@ func TestBufferIsClamped(t *testing.T) {
 		if err := json.Unmarshal(out, &res); err != nil {
 			t.Fatal(err)
 		}
-		if got := cap(l.open[res.Writer.ChannelID].queue); got != want {
+		if got := l.open[res.Writer.ChannelID].buffer; got != want {
 			t.Errorf("%s: a buffer of %d messages, want %d", data, got, want)
 		}
 	}

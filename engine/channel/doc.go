@@ -3,7 +3,8 @@
 // # Contract
 //
 // A channel carries messages from one writer to one reader. Both ends are named by a [Ref]: whoever holds one may open
-// that end, once. [Local] is the broker; [Endpoints] serves engine::channels::create over any broker.
+// that end, once. [Local] is the broker; [Endpoints] serves engine::channels::create over any broker, and [Sockets] the
+// ends as WebSockets.
 //
 // # Ordering and delivery
 //
@@ -18,5 +19,6 @@
 //
 // # Limits
 //
-// A buffer of 1 to [MaxBuffer] messages; a writer waits while it is full.
+// A buffer of 1 to [MaxBuffer] messages and of 4 MiB, but for one message; a writer waits while it is full. Messages of
+// sockets have at most 16 MiB. Connections of one principal have at most [MaxOwned] channels open.
 package channel

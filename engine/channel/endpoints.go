@@ -20,11 +20,19 @@ type createResponse struct {
 }
 
 // Endpoints serves engine::channels::create. A buffer of 0 messages counts as 1.
+// Connections of one principal share a limit, if the broker knows one.
 func Endpoints(b Broker) map[string]bus.Endpoint {
-	create := func(ctx context.Context, _ *bus.Call, req createRequest) (createResponse, error) {
+	owned, _ := b.(interface {
+		CreateOwned(ctx context.Context, owner string, buffer int) (writer, reader Ref, err error)
+	})
+	create := func(ctx context.Context, call *bus.Call, req createRequest) (createResponse, error) {
 		size := DefaultBuffer
 		if req.BufferSize != nil {
 			size = int(min(max(*req.BufferSize, 1), MaxBuffer))
+		}
+		if owned != nil && call.Connection != "" {
+			writer, reader, err := owned.CreateOwned(ctx, call.Principal.ID, size)
+			return createResponse{Writer: writer, Reader: reader}, err
 		}
 		writer, reader, err := b.Create(ctx, size)
 		return createResponse{Writer: writer, Reader: reader}, err
