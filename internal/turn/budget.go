@@ -36,6 +36,8 @@ func (d *driver) reserve(req *runRequest, messages []agent.Message) (refusedBy s
 		err = json.Unmarshal(raw, &res)
 	}
 	switch {
+	case d.work.Err() != nil:
+		return "" // an abort has ended the question; the caller looks for that
 	case err != nil:
 		d.t.Logger.Error("budget cannot be read, the call is refused", "session", d.rec.SessionID, "error", clean(err))
 		return "unavailable"

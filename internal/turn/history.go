@@ -58,7 +58,9 @@ func (d *driver) deliverLeft() error {
 	if err := d.drain(); err != nil {
 		return err
 	}
-	path, err := d.t.readPath(d.work, d.rec.Principal, d.rec.SessionID)
+	// Not with the context of outside work: an abort that has come already ends
+	// that, and the words of the run belong to the transcript all the same.
+	path, err := d.t.readPath(d.ctx, d.rec.Principal, d.rec.SessionID)
 	if err != nil {
 		return transient(CodeSession, err)
 	}
