@@ -90,7 +90,6 @@ var pending = map[string]string{
 	"16-lists":                 "engine::log::*, engine::baggage::*",
 	"17-state":                 "an empty scope",
 	"19-channels":              "channel sockets",
-	"23-limits":                "the limit of frames",
 	"24-otel-socket":           "/otel",
 	"27-observability-on":      "topics, engine::log::*",
 	"28-channel-reader-leaves": "channel sockets",

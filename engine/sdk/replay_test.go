@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -196,7 +195,7 @@ func (r *replay) step(l line, rest []line) error {
 		if s == nil {
 			return nil // of a connection that ours has ended: a difference that was noted
 		}
-		return r.send(ctx, s, l)
+		return r.send(ctx, s, l, rest)
 	case "e>w":
 		if s == nil {
 			return nil
@@ -254,20 +253,13 @@ func (r *replay) open(ctx context.Context, l line, rest []line) error {
 	return nil
 }
 
-func (r *replay) send(ctx context.Context, s *socket, l line) error {
+func (r *replay) send(ctx context.Context, s *socket, l line, rest []line) error {
 	text := l.whole()
 	if l.size == 0 {
 		text = []byte(r.rewrite(r.ids.replace(string(text))))
 	}
 	if err := s.send(ctx, text, l.binary); err != nil {
-		s.mu.Lock()
-		closed := s.closed
-		s.mu.Unlock()
-		if closed {
-			r.note(l, "closed", "open", "closed")
-			return nil
-		}
-		return err
+		return r.failed(ctx, s, l, rest, err)
 	}
 	if string(l.text) == `{"type":"ping"}` {
 		s.pings++
@@ -276,12 +268,30 @@ func (r *replay) send(ctx context.Context, s *socket, l line) error {
 	if !l.raw() {
 		return nil
 	}
-	if err := s.settle(ctx); errors.Is(err, io.ErrClosedPipe) {
-		r.note(l, "closed", "open", "closed")
-	} else if err != nil {
-		return err
+	if err := s.settle(ctx); err != nil {
+		return r.failed(ctx, s, l, rest, err)
 	}
 	return nil
+}
+
+// failed is for a frame that could not be sent: ours has closed the
+// connection. The engine must have, too.
+func (r *replay) failed(ctx context.Context, s *socket, l line, rest []line, err error) error {
+	if s.take(ctx, func([]message) int { return -1 }); ctx.Err() != nil {
+		return err
+	}
+	i := slices.IndexFunc(rest, func(next line) bool { return next.conn == l.conn })
+	if i < 0 || rest[i].dir != "e-close" {
+		r.note(l, "closed", "open", "closed")
+	}
+	return nil
+}
+
+// over reports whether the bus has closed the connection.
+func (s *socket) over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
 }
 
 // expect waits for the frame that the engine sent at this place. Frames of
@@ -342,10 +352,7 @@ func (r *replay) frame(text []byte, binary bool) any {
 // leftovers are frames that ours sent and the engine did not.
 func (r *replay) leftovers() {
 	for name, s := range r.sockets {
-		s.mu.Lock()
-		open := !s.closed
-		s.mu.Unlock()
-		if open && len(name) == 1 {
+		if !s.over() && len(name) == 1 {
 			_ = s.settle(r.wait()) // it may close meanwhile; then no more will come either
 		}
 		s.mu.Lock()
