@@ -14,6 +14,7 @@ const (
 	builtins   = "6.1: the workers of the bus itself are other ones"
 	urls       = "2.1: an error tells of a URL no more than its host, since the rest may be a secret"
 	refused    = "2.2: who registers what is refused hears of it"
+	names      = "named by no section: scopes and keys have at least one byte, since no table of AWS keeps an empty one"
 	unseen     = "the call was made on a connection that is not in the recording"
 )
 
@@ -73,6 +74,12 @@ var differences = map[string][]allowed{
 	refused: {
 		{"22-http-backed B", "extra", `{"type":"registrationrejected","code":"FUNCTION_NAMESPACE_CONFLICT","namespace":"default","function_id":"ora::hauth","owner_worker_id":""}`},
 		{"22-http-backed B", "extra", `{"type":"registrationrejected","code":"FUNCTION_NAMESPACE_CONFLICT","namespace":"default","function_id":"ora::hbad","owner_worker_id":""}`},
+	},
+	names: {
+		{"17-state:52", ".error", `{"code":"SET_ERROR","message":"state: invalid scope: must be 1 to 512 bytes of UTF-8 without NUL"}`},
+		{"17-state:52", ".result", ""},
+		{"17-state:54", ".error", `{"code":"GET_ERROR","message":"state: invalid scope: must be 1 to 512 bytes of UTF-8 without NUL"}`},
+		{"17-state:54", ".result", ""},
 	},
 	unseen: {
 		{"23-limits:31", "missing", ""},

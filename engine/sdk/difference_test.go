@@ -88,7 +88,6 @@ var pending = map[string]string{
 	"01-connect-raw":           "engine::baggage::*",
 	"11-trigger-fire":          "cron, http and topics",
 	"16-lists":                 "engine::log::*, engine::baggage::*",
-	"17-state":                 "an empty scope",
 	"19-channels":              "channel sockets",
 	"24-otel-socket":           "/otel",
 	"27-observability-on":      "topics, engine::log::*",
