@@ -173,8 +173,8 @@ func (d *Dispatcher) call(ctx context.Context, b Binding, f Firing, functionID s
 	})
 }
 
-// isFalse reports whether a condition said no.
-func isFalse(answer json.RawMessage) bool { return strings.TrimSpace(string(answer)) == "false" }
+// Blocks reports whether the answer of a condition says no: only false does.
+func Blocks(answer json.RawMessage) bool { return strings.TrimSpace(string(answer)) == "false" }
 
 // final reports whether trying again is of no use.
 func final(err error) bool {

@@ -101,7 +101,7 @@ func (d *Dispatcher) Fire(ctx context.Context, b Binding, f Firing) (result json
 		if err != nil {
 			return nil, false, err
 		}
-		if isFalse(answer) {
+		if Blocks(answer) {
 			return nil, true, nil
 		}
 	}
