@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/clock"
@@ -44,6 +45,10 @@ var errTimeout = errors.New("web: timeout")
 // run answers the request.
 func (e *exchange) run() {
 	defer e.end()
+	if e.in.Body == http.NoBody {
+		// The server watches the connection for its end, and would take its own limit for a body for that.
+		_ = e.out.control.SetReadDeadline(time.Time{}) // without deadlines there is no such limit
+	}
 	if !e.middleware(e.server.cfg.Middleware, true) || !e.open() {
 		return
 	}

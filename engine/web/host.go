@@ -1,12 +1,30 @@
 package web
 
 import (
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 )
+
+// Times and sizes of connections.
+const (
+	headerTimeout  = 10 * time.Second
+	requestTimeout = time.Minute // for a body that nobody reads; others have their own
+	idleTimeout    = 2 * time.Minute
+	headerBytes    = 64 << 10
+)
+
+// HTTPServer is a server for h whose clients must send their headers in time, and not too many.
+func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
 
 // ForHosts refuses requests that name another host than this machine or one of hosts. It is for servers on the loopback
 // interface: a web page may have its own name pointed there, and would then be of the same origin as the server.

@@ -95,7 +95,7 @@ func (a *app) serve(ctx context.Context, s *stack, fl devFlags, busListener, htt
 	}
 	servers := []*http.Server{
 		gateway.HTTPServer(s.gateway),
-		gateway.HTTPServer(http.NotFoundHandler()),
+		s.httpServer(httpListener),
 	}
 	failed := make(chan error, len(servers))
 	for i, l := range []net.Listener{busListener, httpListener} {

@@ -31,6 +31,7 @@ import (
 	"github.com/iii-aws/harness/engine/stream"
 	"github.com/iii-aws/harness/engine/telemetry"
 	"github.com/iii-aws/harness/engine/trigger"
+	"github.com/iii-aws/harness/engine/web"
 	"github.com/iii-aws/harness/functions"
 	"github.com/iii-aws/harness/internal/agent"
 	"github.com/iii-aws/harness/internal/config"
@@ -81,6 +82,7 @@ type stack struct {
 	dispatch   *trigger.Dispatcher
 	cron       *cron.Provider
 	available  *trigger.Available
+	web        *web.Server
 	tokens     *access.Tokens
 	gateway    *gateway.Server
 	policy     *policy.Source
@@ -217,6 +219,9 @@ func (s *stack) openBus(ctx context.Context) error {
 	s.onClose(s.router.Close)
 	s.dispatch, err = trigger.NewDispatcher(trigger.Delivery{Table: s.triggers, Invoker: s.router.Engine(), Clock: s.clock, Logger: s.logger, Owns: s.owns})
 	if err != nil {
+		return err
+	}
+	if err := s.openWeb(); err != nil {
 		return err
 	}
 	s.db.SetTriggered(s.triggers.Triggered, s.triggers.StreamTriggered)

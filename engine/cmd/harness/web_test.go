@@ -122,3 +122,121 @@ func TestByDefaultNoFunctionLeadsInside(t *testing.T) {
 	}
 	s.want(exitFailed, "call", "ext::f", `{}`)
 }
+
+// request asks the HTTP side of dev.
+func (s *server) request(method, path, body string, headers ...string) (status int, header http.Header, text string) {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), method, s.ready.HTTP+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+		if headers[i] == "Host" {
+			req.Host = headers[i+1]
+		}
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return res.StatusCode, res.Header, string(b)
+}
+
+// routed waits until the HTTP side knows a path.
+func (s *server) routed(path string) {
+	s.t.Helper()
+	for status := 404; status == 404; {
+		status, _, _ = s.request("BREW", path, "")
+	}
+}
+
+// answerCalls answers every call that a worker is given.
+func (w *rawWorker) answerCalls(answer func(function string, call map[string]any) string) {
+	go func() {
+		for {
+			_, data, err := w.ws.Read(context.Background())
+			if err != nil {
+				return
+			}
+			var f map[string]any
+			if json.Unmarshal(data, &f) != nil || f["type"] != "invokefunction" {
+				continue
+			}
+			text := `{"type":"invocationresult","invocation_id":"` + f["invocation_id"].(string) + `",` + answer(f["function_id"].(string), f) + `}`
+			if err := w.ws.Write(context.Background(), websocket.MessageText, []byte(text)); err != nil {
+				return
+			}
+		}
+	}()
+}
+
+// TestRoutes repeats the http part of the recording 11-trigger-fire on dev.
+func TestRoutes(t *testing.T) {
+	s := startWith(t, "http: {middleware: [auth::check], hosts: [dev.example]}\n")
+	w := s.connect("w")
+	w.send(`{"type":"registerfunction","id":"ora::http"}`, `{"type":"registerfunction","id":"auth::check"}`,
+		`{"type":"registertrigger","id":"t1","trigger_type":"http","function_id":"ora::http","config":{"api_path":"ora/fire/:id","http_method":"POST"},"metadata":{"why":"http"}}`)
+	s.served("ora::http")
+	s.served("auth::check")
+	s.routed("/ora/fire/7")
+	w.send(`{"type":"registertrigger","id":"t2","trigger_type":"http","function_id":"ora::http","config":{}}`)
+	if f := w.until("triggerregistrationresult"); f["error"].(map[string]any)["message"] != "api_path is required for http triggers" {
+		t.Errorf("got %v", f)
+	}
+	w.send(`{"type":"registertrigger","id":"t3","trigger_type":"http","function_id":"turn::sweep","config":{"api_path":"sweep"}}`)
+	if f := w.until("triggerregistrationresult"); f["error"].(map[string]any)["code"] != "FORBIDDEN" {
+		t.Errorf("an internal function: %v", f)
+	}
+	calls := make(chan map[string]any, 10)
+	w.answerCalls(func(function string, call map[string]any) string {
+		calls <- call
+		if function == "auth::check" {
+			if _, ok := call["data"].(map[string]any)["request"].(map[string]any)["headers"].(map[string]any)["x-stop"]; ok {
+				return `"result":{"action":"respond","response":{"status_code":401,"body":"no"}}`
+			}
+			return `"result":{"action":"continue"}`
+		}
+		return `"result":{"status_code":201,"headers":{"x-a":"1"},"body":{"hi":1}}`
+	})
+	status, header, body := s.request("POST", "/ora/fire/7?q=1&q=2", `{"b":1}`, "Content-Type", "application/json", "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	if status != 201 || body != `{"hi":1}` || header.Get("X-A") != "1" || header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("got %d %v %s", status, header, body)
+	}
+	if call := <-calls; call["function_id"] != "auth::check" {
+		t.Errorf("first came %v", call)
+	}
+	call := <-calls
+	data, metadata := call["data"].(map[string]any), call["metadata"].(map[string]any)
+	if data["query_params"].(map[string]any)["q"] != "2" || data["path_params"].(map[string]any)["id"] != "7" || data["path"] != "ora/fire/:id" || data["body"].(map[string]any)["b"] != 1.0 ||
+		metadata["why"] != "http" || metadata["principal"].(map[string]any)["id"] != "local" || !strings.HasPrefix(call["traceparent"].(string), "00-0af7651916cd43dd8448eb211c80319c-") {
+		t.Errorf("got %v", call)
+	}
+	for _, tt := range []struct {
+		method, path string
+		headers      []string
+		status       int
+		body         string
+	}{
+		{"POST", "/ora/fire/7", []string{"X-Stop", "1"}, 401, `"no"`},
+		{"GET", "/ora/fire/7", nil, 405, ""},
+		{"GET", "/ora/none", nil, 404, `{"error":{"code":"NOT_FOUND","message":"Not Found"}}`},
+		{"OPTIONS", "/ora/fire/7", []string{"Origin", "https://evil.example", "Access-Control-Request-Method", "POST"}, 405, ""},
+		{"POST", "/ora/fire/7", []string{"Host", "evil.example"}, 403, `{"error":{"code":"FORBIDDEN","message":"The request names a host that is not this machine"}}`},
+		{"POST", "/ora/fire/7", []string{"Host", "dev.example"}, 201, `{"hi":1}`},
+	} {
+		if status, _, body := s.request(tt.method, tt.path, "", tt.headers...); status != tt.status || body != tt.body {
+			t.Errorf("%s %s %v: got %d %s", tt.method, tt.path, tt.headers, status, body)
+		}
+	}
+	list := s.want(exitDone, "call", "engine::triggers::info", `{"id":"http"}`, "--json")
+	if !strings.Contains(list.stdout, "api_path") || !strings.Contains(list.stdout, `"instance_count":1`) {
+		t.Errorf("got %s", list.stdout)
+	}
+	_ = w.ws.CloseNow()
+}
