@@ -47,6 +47,8 @@ type Views struct {
 	Visible func(call *bus.Call, namespace, functionID string) bool
 	// Active is how many calls a worker serves or waits for, by connection or name of a built-in worker.
 	Active func(worker string) int
+	// Metrics is the latest gauges of a worker by its id, nil if there are none.
+	Metrics func(workerID string) json.RawMessage
 }
 
 type endpoints struct {
@@ -64,6 +66,9 @@ func (r *Registry) Endpoints(v Views) map[string]bus.Endpoint {
 	}
 	if v.Active == nil {
 		v.Active = func(string) int { return 0 }
+	}
+	if v.Metrics == nil {
+		v.Metrics = func(string) json.RawMessage { return nil }
 	}
 	e := &endpoints{r, v}
 	return map[string]bus.Endpoint{

@@ -32,6 +32,8 @@ type workerDetail struct {
 	WorkerSummary
 	PID      *int64 `json:"pid,omitempty"`
 	Internal bool   `json:"internal"`
+	// LatestMetrics is the gauges that the worker sent in the last two minutes.
+	LatestMetrics json.RawMessage `json:"latest_metrics,omitempty"`
 }
 
 // TriggerTypeSummary is a trigger type in a list.
@@ -158,7 +160,7 @@ func (e *endpoints) workersInfo(_ context.Context, call *bus.Call, req workersIn
 		return workersInfoResponse{}, err
 	}
 	res := workersInfoResponse{
-		Worker:    workerDetail{WorkerSummary: e.worker(w), PID: w.PID},
+		Worker:    workerDetail{WorkerSummary: e.worker(w), PID: w.PID, LatestMetrics: e.v.Metrics(w.ID)},
 		Functions: []FunctionSummary{}, TriggerTypes: []TriggerTypeSummary{}, RegisteredTriggers: []TriggerSummary{},
 	}
 	own := map[string]bool{}

@@ -94,7 +94,7 @@ func (a *app) serve(ctx context.Context, s *stack, fl devFlags, busListener, htt
 		return err
 	}
 	servers := []*http.Server{
-		gateway.HTTPServer(s.gateway),
+		gateway.HTTPServer(s.busHandler()),
 		s.httpServer(httpListener),
 	}
 	failed := make(chan error, len(servers))

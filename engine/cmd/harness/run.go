@@ -34,6 +34,9 @@ func (s *stack) start(ctx context.Context) error {
 		s.loop(func() { s.dispatch.Run(s.work, changes{s.db.Feed(kind)}, parallelTriggers) })
 	}
 	s.loop(s.sweep)
+	if s.policy != nil {
+		s.loop(func() { s.policy.Watch(s.work) })
+	}
 	return nil
 }
 
@@ -97,6 +100,7 @@ func (s *stack) sweep() {
 
 func (s *stack) sweepOnce() {
 	s.router.Sweep()
+	s.channels.Sweep()
 	system := bus.System()
 	_, err := s.router.Worker("engine").Invoke(s.work, bus.Invocation{FunctionID: "turn::sweep", Data: json.RawMessage(`{}`), Principal: &system})
 	if err != nil && s.work.Err() == nil {

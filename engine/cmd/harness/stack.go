@@ -20,6 +20,7 @@ import (
 	"github.com/iii-aws/harness/engine/cron"
 	"github.com/iii-aws/harness/engine/embedded"
 	"github.com/iii-aws/harness/engine/gateway"
+	"github.com/iii-aws/harness/engine/otlp"
 	"github.com/iii-aws/harness/engine/protocol"
 	"github.com/iii-aws/harness/engine/queue"
 	"github.com/iii-aws/harness/engine/redact"
@@ -73,7 +74,10 @@ type stack struct {
 	queues   *embedded.Queue
 	timers   *embedded.Timer
 	channels *channel.Local
-	secrets  secret.Store
+	// sockets and collector are served beside the bus.
+	sockets   *channel.Sockets
+	collector *otlp.Collector
+	secrets   secret.Store
 	// secretFile is where the credentials are.
 	secretFile string
 	registry   *registry.Registry
@@ -224,10 +228,13 @@ func (s *stack) openBus(ctx context.Context) error {
 	if err := s.openWeb(); err != nil {
 		return err
 	}
+	if err := s.openSide(); err != nil {
+		return err
+	}
 	s.db.SetTriggered(s.triggers.Triggered, s.triggers.StreamTriggered)
 	s.tokens = access.NewTokens(s.db.State(), s.clock, s.ids)
 	s.tokens.OnRevoke(s.triggers.Revoke)
-	s.gateway = gateway.New(gateway.Config{Router: s.router, Tokens: s.tokens, Clock: s.clock, IDs: s.ids, Logger: s.logger, RequireToken: s.requireToken, Strict: s.strict})
+	s.gateway = gateway.New(gateway.Config{Router: s.router, Tokens: s.tokens, Clock: s.clock, IDs: s.ids, Logger: s.logger, RequireToken: s.requireToken, Strict: s.strict, Telemetry: s.telemetryOf})
 	may.Use(s.gateway)
 	return s.serveEngine()
 }
@@ -239,7 +246,7 @@ func (s *stack) serveEngine() error {
 		state.Endpoints(s.db.State()), stream.Endpoints(s.db.Streams(), s.override), blob.Endpoints(s.db.Blobs(), s.owns),
 		queue.Endpoints(s.queues, queue.WithDefined(s.consume), queue.WithAuthorize(s.router.MayCall)),
 		channel.Endpoints(s.channels), s.tokens.Endpoints(), s.router.Endpoints(), s.triggers.Endpoints(),
-		s.registry.Endpoints(registry.Views{Triggers: s.triggers, Active: s.router.Active}),
+		s.registry.Endpoints(registry.Views{Triggers: s.triggers, Active: s.router.Active, Metrics: s.collector.Latest}),
 	} {
 		for id, e := range group {
 			all[id] = e
