@@ -29,6 +29,9 @@ type Store interface {
 	// session and content, so a repeat gives the same blob. Errors:
 	// *TooLargeError.
 	Put(ctx context.Context, session, mime string, r io.Reader) (Info, error)
+	// PutAs is Put under an id that was given out before the content was known: the lower-case hex text of 20 bytes that
+	// nobody can guess. An id that is in use is an *ExistsError.
+	PutAs(ctx context.Context, id, session, mime string, r io.Reader) (Info, error)
 	// Stat describes a blob and tells the session it belongs to. Errors:
 	// *NotFoundError.
 	Stat(ctx context.Context, id string) (Info, string, error)
@@ -48,6 +51,15 @@ func (e *NotFoundError) Error() string { return fmt.Sprintf("blob: not found: %q
 
 // ErrorCode is not_found.
 func (e *NotFoundError) ErrorCode() string { return "not_found" }
+
+// ExistsError means that there is a blob of that id.
+type ExistsError struct{ ID string }
+
+// Error is the text of the error.
+func (e *ExistsError) Error() string { return fmt.Sprintf("blob: exists already: %q", e.ID) }
+
+// ErrorCode is CONFLICT.
+func (e *ExistsError) ErrorCode() string { return "CONFLICT" }
 
 // TooLargeError is a blob above MaxSize.
 type TooLargeError struct{ Limit int64 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/internal/input"
@@ -68,7 +69,7 @@ func (e endpoints) read(ctx context.Context, call *bus.Call, req readRequest) (r
 		return readResponse{}, err
 	}
 	if !call.Principal.SeesAll() {
-		owns, err := e.owns(ctx, call.Principal, session)
+		owns, err := e.sees(ctx, call.Principal, session)
 		if err != nil {
 			return readResponse{}, err
 		}
@@ -85,6 +86,14 @@ func (e endpoints) read(ctx context.Context, call *bus.Call, req readRequest) (r
 		res.NextOffset = &next
 	}
 	return res, nil
+}
+
+// sees reports whether a principal may read the blobs of a session.
+func (e endpoints) sees(ctx context.Context, p bus.Principal, session string) (bool, error) {
+	if strings.HasPrefix(session, ownPrefix) {
+		return p.ID != "" && session == own(p), nil
+	}
+	return e.owns(ctx, p, session)
 }
 
 // piece reads n bytes.

@@ -11,6 +11,7 @@ import (
 	"hash/fnv"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +24,9 @@ import (
 // blobBlock is how many bytes of a blob share one checksum.
 const blobBlock = 64 << 10
 
+// blobIDBytes is how long an id is before it is text.
+const blobIDBytes = 20
+
 // maxMIME bounds the MIME type in bytes.
 const maxMIME = 256
 
@@ -34,6 +38,19 @@ func (db *DB) Blobs() blob.Store { return blobStore{db} }
 
 // Put stores a blob.
 func (s blobStore) Put(ctx context.Context, session, mime string, r io.Reader) (blob.Info, error) {
+	return s.put(ctx, "", session, mime, r)
+}
+
+// PutAs stores a blob under a given id.
+func (s blobStore) PutAs(ctx context.Context, id, session, mime string, r io.Reader) (blob.Info, error) {
+	if b, err := hex.DecodeString(id); err != nil || len(b) != blobIDBytes || strings.ToLower(id) != id {
+		return blob.Info{}, &state.InvalidKeyError{Field: "id", Allowed: fmt.Sprintf("the lower-case hex text of %d bytes", blobIDBytes)}
+	}
+	return s.put(ctx, id, session, mime, r)
+}
+
+// put stores a blob under an id; under one of its content if that is empty.
+func (s blobStore) put(ctx context.Context, id, session, mime string, r io.Reader) (blob.Info, error) {
 	if err := checkName("session", session, maxScope); err != nil {
 		return blob.Info{}, err
 	}
@@ -49,7 +66,10 @@ func (s blobStore) Put(ctx context.Context, session, mime string, r io.Reader) (
 		return blob.Info{}, errors.Join(err, s.db.blobs.discard(f))
 	}
 	row.session, row.mime = session, mime
-	return s.db.putBlob(ctx, f, blobID(session, digest), row)
+	if id == "" {
+		return s.db.putBlob(ctx, f, blobID(session, digest), row, false)
+	}
+	return s.db.putBlob(ctx, f, id, row, true)
 }
 
 // blobID is derived from session and content.
@@ -58,7 +78,7 @@ func blobID(session string, content []byte) string {
 	_, _ = io.WriteString(h, session) // a hash never fails
 	_, _ = h.Write([]byte{separator})
 	_, _ = h.Write(content)
-	return hex.EncodeToString(h.Sum(nil)[:20])
+	return hex.EncodeToString(h.Sum(nil)[:blobIDBytes])
 }
 
 // copyBlob copies r and works out what is to be known of it.
@@ -136,11 +156,20 @@ func (db *DB) blobLock(id string) *sync.Mutex {
 }
 
 // putBlob makes a written file a blob. One that exists already is kept, and
-// its expiry is taken back.
-func (db *DB) putBlob(ctx context.Context, f *os.File, id string, row blobRow) (blob.Info, error) {
+// its expiry is taken back; if it must be new, that is an error instead.
+func (db *DB) putBlob(ctx context.Context, f *os.File, id string, row blobRow, isNew bool) (blob.Info, error) {
 	lock := db.blobLock(id)
 	lock.Lock()
 	defer lock.Unlock()
+	if isNew {
+		// The file may not replace that of another content, so this is asked before; the lock keeps the answer true.
+		if _, err := (blobStore{db}).find(ctx, id); !isNoBlob(err) {
+			if err == nil {
+				err = &blob.ExistsError{ID: id}
+			}
+			return blob.Info{}, errors.Join(err, db.blobs.discard(f))
+		}
+	}
 	if err := db.blobs.adopt(f, id); err != nil {
 		return blob.Info{}, &state.StorageError{Op: "blob.put", Retry: true, Err: err}
 	}
@@ -166,6 +195,11 @@ func (db *DB) putBlob(ctx context.Context, f *os.File, id string, row blobRow) (
 		return blob.Info{}, err
 	}
 	return stored.info(id), nil
+}
+
+func isNoBlob(err error) bool {
+	var none *blob.NotFoundError
+	return errors.As(err, &none)
 }
 
 // Stat describes a blob.

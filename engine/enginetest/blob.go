@@ -147,6 +147,34 @@ var blobCases = []struct {
 			t.Error("two blobs share an id")
 		}
 	}},
+	{"under a given id", func(t *testing.T, s blob.Store, c *clock.Fake) {
+		id := strings.Repeat("0a", 20)
+		wantNoBlob(t, s, id)
+		info, err := s.PutAs(t.Context(), id, "s1", "text/plain", strings.NewReader("hello"))
+		if diff := cmp.Diff(blob.Info{ID: id, Size: 5, MIME: "text/plain"}, info); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+		if _, session, err := s.Stat(t.Context(), id); err != nil || session != "s1" || readBlob(t, s, id, 0) != "hello" {
+			t.Errorf("got session %q, %v", session, err)
+		}
+		var e *blob.ExistsError
+		if _, err := s.PutAs(t.Context(), id, "s1", "text/plain", strings.NewReader("other")); !errors.As(err, &e) || e.ID != id {
+			t.Errorf("again: got %v, want an *blob.ExistsError", err)
+		}
+		if got := readBlob(t, s, id, 0); got != "hello" {
+			t.Errorf("got %q after a second put", got)
+		}
+		expire(t, s, id, c.Now().Add(time.Second))
+		c.Advance(time.Second)
+		if _, err := s.PutAs(t.Context(), id, "s2", "", strings.NewReader("new")); err != nil || readBlob(t, s, id, 0) != "new" {
+			t.Errorf("after the first has expired: %v", err)
+		}
+		for _, bad := range []string{"", "x", strings.Repeat("0A", 20), strings.Repeat("0", 41), "../" + strings.Repeat("0", 37)} {
+			if _, err := s.PutAs(t.Context(), bad, "s", "", strings.NewReader("")); err == nil {
+				t.Errorf("an id of %q", bad)
+			}
+		}
+	}},
 	{"an unknown blob", func(t *testing.T, s blob.Store, _ *clock.Fake) {
 		for _, id := range []string{"", "x", "none", "../../etc/passwd", strings.Repeat("a", 40), "a\x00b"} {
 			wantNoBlob(t, s, id)

@@ -56,7 +56,7 @@ func (a *app) dev(ctx context.Context, fl devFlags) error {
 	defer httpListener.Close()
 	s, err := openStack(ctx, stackOptions{
 		config: cfg, configFile: fl.config, permissions: fl.permissions, permissionsDefault: fl.permissions == "iii-permissions.yaml",
-		data: a.data, workDir: work, requireToken: fl.requireToken, strict: fl.gateway(), getenv: a.getenv, environ: a.environ,
+		data: a.data, workDir: work, requireToken: fl.requireToken, httpURL: "http://" + httpListener.Addr().String(), strict: fl.gateway(), getenv: a.getenv, environ: a.environ,
 		clock: a.clock, ids: a.ids, logger: log, telemetry: tel,
 	})
 	if err != nil {

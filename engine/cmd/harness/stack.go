@@ -49,6 +49,7 @@ type stackOptions struct {
 	permissionsDefault bool
 	data, workDir      string
 	requireToken       bool
+	httpURL            string          // where the HTTP side is; empty if nobody serves it
 	strict             *gateway.Strict // nil: not as API Gateway
 	getenv             func(string) string
 	environ            func() []string
@@ -87,6 +88,7 @@ type stack struct {
 	cron       *cron.Provider
 	available  *trigger.Available
 	web        *web.Server
+	uploads    *blob.Uploads // nil without an address
 	tokens     *access.Tokens
 	gateway    *gateway.Server
 	policy     *policy.Source
@@ -245,7 +247,7 @@ func (s *stack) serveEngine() error {
 	for _, group := range []map[string]bus.Endpoint{
 		state.Endpoints(s.db.State()), stream.Endpoints(s.db.Streams(), s.override), blob.Endpoints(s.db.Blobs(), s.owns),
 		queue.Endpoints(s.queues, queue.WithDefined(s.consume), queue.WithAuthorize(s.router.MayCall)),
-		channel.Endpoints(s.channels), s.tokens.Endpoints(), s.router.Endpoints(), s.triggers.Endpoints(),
+		channel.Endpoints(s.channels), s.uploadEndpoints(), s.tokens.Endpoints(), s.router.Endpoints(), s.triggers.Endpoints(),
 		s.registry.Endpoints(registry.Views{Triggers: s.triggers, Active: s.router.Active, Metrics: s.collector.Latest}),
 	} {
 		for id, e := range group {

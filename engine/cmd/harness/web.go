@@ -3,7 +3,10 @@ package main
 import (
 	"net"
 	"net/http"
+	"strings"
 
+	"github.com/iii-aws/harness/engine/blob"
+	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/web"
 )
 
@@ -17,13 +20,33 @@ func (s *stack) openWeb() error {
 	if s.web, err = web.New(cfg); err != nil {
 		return err
 	}
+	if s.httpURL != "" {
+		s.uploads, err = blob.NewUploads(blob.UploadConfig{Store: s.db.Blobs(), Owns: s.owns, Clock: s.clock, IDs: s.ids, URL: s.httpURL})
+		if err != nil {
+			return err
+		}
+	}
 	return s.triggers.Provide(web.Type(), s.web)
+}
+
+// uploadEndpoints are those of uploads, where there is an address that takes them.
+func (s *stack) uploadEndpoints() map[string]bus.Endpoint {
+	if s.uploads == nil {
+		return nil
+	}
+	return s.uploads.Endpoints()
 }
 
 // httpServer serves what is on the HTTP side. On the loopback interface it answers to the names of this machine and
 // those that the config adds; who has it listen elsewhere means it to be reached by any name.
 func (s *stack) httpServer(l net.Listener) *http.Server {
-	var h http.Handler = s.web
+	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.uploads != nil && strings.HasPrefix(r.URL.Path, blob.UploadPath) {
+			s.uploads.ServeHTTP(w, r)
+			return
+		}
+		s.web.ServeHTTP(w, r)
+	})
 	if at, ok := l.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
 		h = web.ForHosts(h, s.config.HTTP.Hosts)
 	}

@@ -240,3 +240,30 @@ func TestRoutes(t *testing.T) {
 	}
 	_ = w.ws.CloseNow()
 }
+
+func TestUploads(t *testing.T) {
+	s := startWith(t, "policy: rules\n")
+	a := s.want(exitDone, "call", "blob::create_upload", `{"size":5,"mime":"text/plain"}`, "--json")
+	var to struct{ ID, URL, Method string }
+	if err := json.Unmarshal([]byte(a.stdout), &to); err != nil {
+		t.Fatal(err)
+	}
+	path, ok := strings.CutPrefix(to.URL, s.ready.HTTP)
+	if !ok {
+		t.Fatalf("%s is not on %s", to.URL, s.ready.HTTP)
+	}
+	for _, want := range []int{201, 404} {
+		if status, _, body := s.request(to.Method, path, "hello", "Content-Type", "text/plain"); status != want {
+			t.Errorf("got %d %s, want %d", status, body, want)
+		}
+	}
+	if status, _, _ := s.request("PUT", path, "hello", "Content-Type", "text/plain", "Host", "evil.example"); status != 403 {
+		t.Errorf("by another name: %d", status)
+	}
+	if a := s.want(exitDone, "call", "blob::read", `{"id":"`+to.ID+`"}`, "--json"); !strings.Contains(a.stdout, "aGVsbG8=") {
+		t.Errorf("got %s", a.stdout)
+	}
+	if strings.Contains(s.log.String(), path) {
+		t.Errorf("the address is in the log: %s", s.log)
+	}
+}
