@@ -20,7 +20,7 @@ import (
 )
 
 // Scope is where tokens are stored, under their id.
-const Scope = "api_tokens"
+const Scope = "engine:api_tokens"
 
 // Token is a stored token. It holds no secret.
 type Token struct {

@@ -63,7 +63,7 @@ func newBus(t *testing.T) *rig {
 	}
 	for worker, endpoints := range map[string]map[string]bus.Endpoint{
 		"state":    state.Endpoints(db.State()),
-		"stream":   stream.Endpoints(db.Streams(), override),
+		"stream":   stream.Endpoints(db.Streams(), override, nil),
 		"blob":     blob.Endpoints(db.Blobs(), nil),
 		"channels": channel.Endpoints(channel.NewLocal(system, ids)),
 		"registry": reg.Endpoints(registry.Views{Triggers: table, Active: r.Active}),

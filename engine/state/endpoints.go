@@ -29,11 +29,17 @@ const reservedScopes = "engine:"
 const updateAttempts = 5
 
 // endpoints are the functions over a store.
-type endpoints struct{ store Store }
+type endpoints struct {
+	store Store
+	guard Guard
+}
 
 // Endpoints serves state::* over a store.
-func Endpoints(s Store) map[string]bus.Endpoint {
-	e := endpoints{s}
+func Endpoints(s Store, opts ...Option) map[string]bus.Endpoint {
+	e := endpoints{s, Open{}}
+	for _, o := range opts {
+		o(&e)
+	}
 	return map[string]bus.Endpoint{
 		FunctionSet:        input.Endpoint(FunctionSet, e.set),
 		FunctionGet:        input.Endpoint(FunctionGet, e.get),
@@ -127,6 +133,9 @@ func (e endpoints) write(ctx context.Context, call *bus.Call, function, code str
 		return Change{}, err
 	}
 	if err := open(code, w.Scope); err != nil {
+		return Change{}, err
+	}
+	if err := e.guard.Write(ctx, call, w.Scope, w.Key.Key); err != nil {
 		return Change{}, err
 	}
 	w.Origin = OriginOf(call)

@@ -22,9 +22,12 @@ type versioned struct {
 }
 
 // get gives no value for a key that does not exist, also when it is asked for the version.
-func (e endpoints) get(ctx context.Context, _ *bus.Call, req getRequest) (json.RawMessage, error) {
+func (e endpoints) get(ctx context.Context, call *bus.Call, req getRequest) (json.RawMessage, error) {
 	if err := open(protocol.CodeStateGet, req.Scope); err != nil {
 		return nil, err
+	}
+	if may, err := e.guard.Read(ctx, call, req.Scope, req.Key); err != nil || !may {
+		return nil, Failure(protocol.CodeStateGet, err)
 	}
 	item, ok, err := e.store.Get(ctx, Key{req.Scope, req.Key})
 	switch {
@@ -42,7 +45,7 @@ type listRequest struct {
 	Scope string `json:"scope"`
 }
 
-func (e endpoints) list(ctx context.Context, _ *bus.Call, req listRequest) ([]json.RawMessage, error) {
+func (e endpoints) list(ctx context.Context, call *bus.Call, req listRequest) ([]json.RawMessage, error) {
 	if err := open(protocol.CodeStateList, req.Scope); err != nil {
 		return nil, err
 	}
@@ -50,9 +53,15 @@ func (e endpoints) list(ctx context.Context, _ *bus.Call, req listRequest) ([]js
 	if err != nil {
 		return nil, Failure(protocol.CodeStateList, err)
 	}
-	values := make([]json.RawMessage, len(items))
-	for i, item := range items {
-		values[i] = orNull(item.Value)
+	values := make([]json.RawMessage, 0, len(items))
+	for _, item := range items {
+		may, err := e.guard.Read(ctx, call, req.Scope, item.Key.Key)
+		if err != nil {
+			return nil, Failure(protocol.CodeStateList, err)
+		}
+		if may {
+			values = append(values, orNull(item.Value))
+		}
 	}
 	return values, nil
 }
@@ -63,14 +72,21 @@ type listGroupsResponse struct {
 	Groups []string `json:"groups"`
 }
 
-func (e endpoints) listGroups(ctx context.Context, _ *bus.Call, _ listGroupsRequest) (listGroupsResponse, error) {
+func (e endpoints) listGroups(ctx context.Context, call *bus.Call, _ listGroupsRequest) (listGroupsResponse, error) {
 	scopes, err := e.store.Groups(ctx)
 	if err != nil {
 		return listGroupsResponse{}, Failure(protocol.CodeStateListGroups, err)
 	}
 	res := listGroupsResponse{Groups: []string{}}
 	for _, scope := range scopes {
-		if !strings.HasPrefix(scope, reservedScopes) {
+		if strings.HasPrefix(scope, reservedScopes) {
+			continue
+		}
+		may, err := e.guard.Read(ctx, call, scope, "")
+		if err != nil {
+			return listGroupsResponse{}, Failure(protocol.CodeStateListGroups, err)
+		}
+		if may {
 			res.Groups = append(res.Groups, scope)
 		}
 	}

@@ -30,14 +30,19 @@ type Override func(ctx context.Context, functionID string, data json.RawMessage)
 type endpoints struct {
 	store    Store
 	override Override
+	guard    state.Guard
 }
 
-// Endpoints serves stream::* over a store. A nil override has every stream in the store.
-func Endpoints(s Store, o Override) map[string]bus.Endpoint {
+// Endpoints serves stream::* over a store. A nil override has every stream in the store. The guard is asked with a stream
+// for the scope and a group for the key; nil lets everybody do everything.
+func Endpoints(s Store, o Override, guard state.Guard) map[string]bus.Endpoint {
+	if guard == nil {
+		guard = state.Open{}
+	}
 	if o == nil {
 		o = func(context.Context, string, json.RawMessage) (json.RawMessage, bool, error) { return nil, false, nil }
 	}
-	e := endpoints{s, o}
+	e := endpoints{s, o, guard}
 	return map[string]bus.Endpoint{
 		FunctionSet:        overridable(e, FunctionSet, e.set),
 		FunctionGet:        overridable(e, FunctionGet, e.get),
@@ -128,6 +133,9 @@ func (e endpoints) delete(ctx context.Context, call *bus.Call, req itemRequest) 
 func (e endpoints) write(ctx context.Context, call *bus.Call, function, code string, w Write, expect json.RawMessage) (state.Written, error) {
 	var err error
 	if w.Expect, err = state.ReadExpect(function, expect); err != nil {
+		return state.Written{}, err
+	}
+	if err := e.guard.Write(ctx, call, w.Stream, w.Group); err != nil {
 		return state.Written{}, err
 	}
 	w.Origin = state.OriginOf(call)

@@ -9,7 +9,10 @@ import (
 	"github.com/iii-aws/harness/engine/state"
 )
 
-func (e endpoints) get(ctx context.Context, _ *bus.Call, req itemRequest) (json.RawMessage, error) {
+func (e endpoints) get(ctx context.Context, call *bus.Call, req itemRequest) (json.RawMessage, error) {
+	if may, err := e.guard.Read(ctx, call, req.Stream, req.Group); err != nil || !may {
+		return nil, state.Failure(protocol.CodeStreamGet, err)
+	}
 	item, ok, err := e.store.Get(ctx, req.key())
 	if err != nil || !ok {
 		return nil, state.Failure(protocol.CodeStreamGet, err)
@@ -24,7 +27,10 @@ type groupRequest struct {
 
 func (r groupRequest) stream() string { return r.Stream }
 
-func (e endpoints) list(ctx context.Context, _ *bus.Call, req groupRequest) ([]json.RawMessage, error) {
+func (e endpoints) list(ctx context.Context, call *bus.Call, req groupRequest) ([]json.RawMessage, error) {
+	if may, err := e.guard.Read(ctx, call, req.Stream, req.Group); err != nil || !may {
+		return []json.RawMessage{}, state.Failure(protocol.CodeStreamGetGroup, err)
+	}
 	items, err := e.store.List(ctx, req.Stream, req.Group)
 	if err != nil {
 		return nil, state.Failure(protocol.CodeStreamGetGroup, err)
@@ -42,12 +48,28 @@ type streamRequest struct {
 
 func (r streamRequest) stream() string { return r.Stream }
 
-func (e endpoints) listGroups(ctx context.Context, _ *bus.Call, req streamRequest) ([]string, error) {
-	groups, err := e.store.Groups(ctx, req.Stream)
+func (e endpoints) listGroups(ctx context.Context, call *bus.Call, req streamRequest) ([]string, error) {
+	groups, err := e.groups(ctx, call, req.Stream)
+	return groups, state.Failure(protocol.CodeStreamListGroups, err)
+}
+
+// groups is those of a stream that the caller may know of.
+func (e endpoints) groups(ctx context.Context, call *bus.Call, name string) ([]string, error) {
+	all, err := e.store.Groups(ctx, name)
 	if err != nil {
-		return nil, state.Failure(protocol.CodeStreamListGroups, err)
+		return nil, err
 	}
-	return append([]string{}, groups...), nil
+	groups := []string{}
+	for _, g := range all {
+		may, err := e.guard.Read(ctx, call, name, g)
+		if err != nil {
+			return nil, err
+		}
+		if may {
+			groups = append(groups, g)
+		}
+	}
+	return groups, nil
 }
 
 type listAllRequest struct{}
@@ -62,18 +84,18 @@ type listAllResponse struct {
 	Count   int            `json:"count"`
 }
 
-func (e endpoints) listAll(ctx context.Context, _ *bus.Call, _ listAllRequest) (listAllResponse, error) {
+func (e endpoints) listAll(ctx context.Context, call *bus.Call, _ listAllRequest) (listAllResponse, error) {
 	names, err := e.store.Streams(ctx)
 	if err != nil {
 		return listAllResponse{}, state.Failure(protocol.CodeStreamListAll, err)
 	}
 	res := listAllResponse{Streams: []streamGroups{}, Count: len(names)}
 	for _, name := range names {
-		groups, err := e.store.Groups(ctx, name)
+		groups, err := e.groups(ctx, call, name)
 		if err != nil {
 			return listAllResponse{}, state.Failure(protocol.CodeStreamListAll, err)
 		}
-		res.Streams = append(res.Streams, streamGroups{name, append([]string{}, groups...)})
+		res.Streams = append(res.Streams, streamGroups{name, groups})
 	}
 	return res, nil
 }
@@ -94,6 +116,9 @@ type sent struct {
 
 // send answers null, not nothing.
 func (e endpoints) send(ctx context.Context, call *bus.Call, req sendRequest) (bus.None, error) {
+	if err := e.guard.Write(ctx, call, req.Stream, req.Group); err != nil {
+		return bus.None{}, err
+	}
 	data, err := bus.Encode(sent{req.Type, req.Data})
 	if err != nil {
 		return bus.None{}, err

@@ -53,7 +53,7 @@ func TestRecordedAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	e := stream.Endpoints(newDB(t).Streams(), nil)
+	e := stream.Endpoints(newDB(t).Streams(), nil, nil)
 	type answer struct {
 		exchange
 		got string
@@ -129,7 +129,7 @@ func loose(t testing.TB, text string) any {
 
 func TestEndpoints(t *testing.T) {
 	t.Parallel()
-	e := stream.Endpoints(newDB(t).Streams(), nil)
+	e := stream.Endpoints(newDB(t).Streams(), nil, nil)
 	for _, tc := range []struct{ name, function, data, want, code string }{
 		{name: "create", function: "stream::set", data: `{"stream_name":"s","group_id":"g","item_id":"i","data":{"n":1},"expect":{"absent":true}}`, want: `{"old_value":null,"new_value":{"n":1}}`},
 		{name: "create again", function: "stream::set", data: `{"stream_name":"s","group_id":"g","item_id":"i","data":2,"expect":{"absent":true}}`, code: "CONFLICT"},
@@ -169,7 +169,7 @@ func TestSendFiresOnly(t *testing.T) {
 	t.Parallel()
 	db := newDB(t)
 	db.SetTriggered(nil, func(string, string) bool { return true })
-	e := stream.Endpoints(db.Streams(), nil)
+	e := stream.Endpoints(db.Streams(), nil, nil)
 	if got, err := call(t, e, "stream::send", `{"stream_name":"s","group_id":"g","type":"typing","data":{"t":1},"id":"i"}`); err != nil || got != "null" {
 		t.Fatalf("got %s, %v, want null", got, err)
 	}
@@ -202,7 +202,7 @@ func TestOverride(t *testing.T) {
 			return nil, true, refused
 		}
 		return nil, false, nil
-	})
+	}, nil)
 	for _, tc := range []struct {
 		function, data, want string
 		err                  error
@@ -260,8 +260,53 @@ func TestErrorCodes(t *testing.T) {
 		{silent{}, "stream::list_all", `{}`, "STREAM_LIST_ALL_ERROR"},
 		{faulty{}, "stream::set", `{"stream_name":"s","group_id":"g","item_id":"i","data":1}`, "VALUE_TOO_LARGE"},
 	} {
-		if _, err := call(t, stream.Endpoints(tc.store, nil), tc.function, tc.data); bus.Code(err) != tc.code {
+		if _, err := call(t, stream.Endpoints(tc.store, nil, nil), tc.function, tc.data); bus.Code(err) != tc.code {
 			t.Errorf("%s: got %v, want code %s", tc.function, err, tc.code)
+		}
+	}
+}
+
+// closed lets nobody at the group s2.
+type closed struct{}
+
+func (closed) Read(_ context.Context, _ *bus.Call, _, group string) (bool, error) {
+	if group == "bad" {
+		return false, errors.New("disk")
+	}
+	return group != "s2", nil
+}
+
+func (closed) Write(_ context.Context, _ *bus.Call, _, group string) error {
+	if group == "s2" {
+		return &bus.Error{Code: "FORBIDDEN", Message: "no"}
+	}
+	return nil
+}
+
+func TestGuardIsAskedForEveryGroup(t *testing.T) {
+	t.Parallel()
+	db := newDB(t)
+	open, guarded := stream.Endpoints(db.Streams(), nil, nil), stream.Endpoints(db.Streams(), nil, closed{})
+	for _, g := range []string{"s1", "s2"} {
+		if _, err := call(t, open, "stream::set", `{"stream_name":"c","group_id":"`+g+`","item_id":"i","data":"`+g+`"}`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tc := range []struct{ id, data, want, code string }{
+		{"stream::get", `{"stream_name":"c","group_id":"s1","item_id":"i"}`, `"s1"`, ""},
+		{"stream::get", `{"stream_name":"c","group_id":"s2","item_id":"i"}`, ``, ""},
+		{"stream::get", `{"stream_name":"c","group_id":"bad","item_id":"i"}`, ``, "STREAM_GET_ERROR"},
+		{"stream::list", `{"stream_name":"c","group_id":"s2"}`, `[]`, ""},
+		{"stream::list_groups", `{"stream_name":"c"}`, `["s1"]`, ""},
+		{"stream::list_all", `{}`, `{"stream":[{"id":"c","groups":["s1"]}],"count":1}`, ""},
+		{"stream::set", `{"stream_name":"c","group_id":"s2","item_id":"i","data":1}`, ``, "FORBIDDEN"},
+		{"stream::update", `{"stream_name":"c","group_id":"s2","item_id":"i","ops":[]}`, ``, "FORBIDDEN"},
+		{"stream::delete", `{"stream_name":"c","group_id":"s2","item_id":"i"}`, ``, "FORBIDDEN"},
+		{"stream::send", `{"stream_name":"c","group_id":"s2","type":"x","data":1}`, ``, "FORBIDDEN"},
+	} {
+		out, err := call(t, guarded, tc.id, tc.data)
+		if (err == nil) != (tc.code == "") || (err != nil && bus.Code(err) != tc.code) || (err == nil && string(out) != tc.want) {
+			t.Errorf("%s %s: %s, %v; want %s %s", tc.id, tc.data, out, err, tc.want, tc.code)
 		}
 	}
 }

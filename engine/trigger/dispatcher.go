@@ -34,6 +34,9 @@ type Delivery struct {
 	Owns func(ctx context.Context, p bus.Principal, session string) (bool, error)
 	// SessionStream says whether the groups of a stream are sessions; nil says so of those that start with agent::.
 	SessionStream func(name string) bool
+	// Reads says whether a principal may know of a value; nil says yes to everybody. It is asked for bindings that a
+	// connection made.
+	Reads func(ctx context.Context, p bus.Principal, scope, key string) (bool, error)
 	// Trace puts the trace of a write into the context of what it triggers; nil puts it where nested calls of the bus
 	// find it.
 	Trace func(ctx context.Context, traceparent, baggage string) context.Context
@@ -72,6 +75,8 @@ type firing struct {
 	lane string
 	// event is the event of a stream; nil for state.
 	event *stream.Event
+	// change is the change of the state; nil for a stream.
+	change *state.Change
 }
 
 // State delivers a change of the state. It returns when every stored binding has it, or was given up; bindings of
@@ -86,7 +91,7 @@ func (d *Dispatcher) State(ctx context.Context, c state.Change) error {
 		d.Logger.Error("a change is no payload", "alarm", "trigger_given_up", "scope", c.Scope, "key", c.Key.Key, "error", err)
 		return nil
 	}
-	return d.fire(ctx, bindings, firing{payload: payload, origin: c.Origin, lane: c.Scope + "\x00" + c.Key.Key})
+	return d.fire(ctx, bindings, firing{payload: payload, origin: c.Origin, lane: c.Scope + "\x00" + c.Key.Key, change: &c})
 }
 
 // Stream delivers an event of a stream, as State does.
@@ -149,6 +154,11 @@ func (d *Dispatcher) deliver(ctx context.Context, b *binding, f firing) {
 
 // try makes one attempt.
 func (d *Dispatcher) try(ctx context.Context, b *binding, f firing) error {
+	if f.change != nil && d.Reads != nil && b.external && !b.principal.SeesAll() {
+		if reads, err := d.Reads(ctx, b.principal, f.change.Scope, f.change.Key.Key); err != nil || !reads {
+			return err
+		}
+	}
 	if f.event != nil && d.bounded(b, f.event.Stream) {
 		if owns, err := d.Owns(ctx, b.principal, f.event.Group); err != nil || !owns {
 			return err

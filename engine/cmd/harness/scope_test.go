@@ -121,3 +121,88 @@ func TestShellKeepsOutOfTheFolderOfSecrets(t *testing.T) {
 		t.Errorf("error = %v, want one that says the path is protected", err)
 	}
 }
+
+// TestRecordsOfSessionsAreTheirOwners: neither functions over the store nor
+// triggers tell of another's session, or change it. Whatever belongs to no
+// session is open to who may call the function.
+func TestRecordsOfSessionsAreTheirOwners(t *testing.T) {
+	t.Parallel()
+	s := startDev(t, t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	op := dial(t, s)
+	session, callID := parked(t, s, "run touch one") // the operator's
+	stranger := worker(ctx, t, s, "state::*", "stream::*", "engine::*", "mine::*", "approval::*")
+	told := make(chan string, 64)
+	stranger.Handle("mine::sink", bus.Endpoint{Handle: func(_ context.Context, call *bus.Call) (json.RawMessage, error) {
+		told <- string(call.Data)
+		return nil, nil
+	}})
+	for _, binding := range []map[string]any{
+		{"trigger_type": "state", "function_id": "mine::sink", "config": map[string]any{}},
+		{"trigger_type": "stream", "function_id": "mine::sink", "config": map[string]string{"stream_name": "agent::events"}},
+	} {
+		if err := call(ctx, stranger, "engine::register_trigger", binding, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := call(ctx, stranger, "state::set", map[string]any{"scope": "engine:api_tokens", "key": "tok1", "value": map[string]string{"role": "operator"}}, nil); err == nil {
+		t.Error("a token was written")
+	}
+	for scope, key := range map[string]string{
+		"turn_state": session, "session_tree_meta": session, "approvals": session + "/" + callID, "control": session, "session_tree:" + session: "e",
+		"approval_grants": session + "/h", "ui_subscriptions:" + session: "x", "ui_model_subscriptions": "c/b",
+	} {
+		if err := call(ctx, stranger, "state::set", map[string]any{"scope": scope, "key": key, "value": map[string]string{"owner": "w"}}, nil); bus.Code(err) != "FORBIDDEN" {
+			t.Errorf("set %s: error = %v, want FORBIDDEN", scope, err)
+		}
+		if err := call(ctx, stranger, "state::delete", map[string]any{"scope": scope, "key": key}, nil); bus.Code(err) != "FORBIDDEN" {
+			t.Errorf("delete %s: error = %v, want FORBIDDEN", scope, err)
+		}
+		var got any
+		if err := call(ctx, stranger, "state::get", map[string]any{"scope": scope, "key": key}, &got); err != nil || got != nil {
+			t.Errorf("get %s: %v, %v", scope, got, err)
+		}
+		var rows []any
+		if err := call(ctx, stranger, "state::list", map[string]any{"scope": scope}, &rows); err != nil || len(rows) != 0 {
+			t.Errorf("list %s: %v, %v", scope, rows, err)
+		}
+	}
+	var groups struct{ Groups []string }
+	if err := call(ctx, stranger, "state::list_groups", map[string]any{}, &groups); err != nil || len(groups.Groups) != 0 {
+		t.Errorf("groups %v, %v", groups.Groups, err)
+	}
+	var items []any
+	if err := call(ctx, stranger, "stream::list", map[string]string{"stream_name": "agent::events", "group_id": session}, &items); err != nil || len(items) != 0 {
+		t.Errorf("events %v, %v", items, err)
+	}
+	var names []string
+	if err := call(ctx, stranger, "stream::list_groups", map[string]string{"stream_name": "agent::events"}, &names); err != nil || len(names) != 0 {
+		t.Errorf("sessions %v, %v", names, err)
+	}
+	for id, in := range map[string]map[string]any{
+		"stream::set":  {"stream_name": "agent::events", "group_id": session, "item_id": "1", "data": 1},
+		"stream::send": {"stream_name": "agent::events", "group_id": session, "type": "x", "data": 1},
+	} {
+		if err := call(ctx, stranger, id, in, nil); bus.Code(err) != "FORBIDDEN" {
+			t.Errorf("%s: error = %v, want FORBIDDEN", id, err)
+		}
+	}
+	s.want(exitDone, "approve", session, callID)
+	ended(t, s, session)
+	// The operator sees all, and what is nobody's reaches its trigger.
+	if err := call(ctx, op, "state::list_groups", map[string]any{}, &groups); err != nil || len(groups.Groups) == 0 {
+		t.Errorf("the operator sees %v, %v", groups.Groups, err)
+	}
+	if err := call(ctx, stranger, "state::set", map[string]any{"scope": "orders", "key": "o1", "value": 1}, nil); err != nil {
+		t.Error(err)
+	}
+	select {
+	case first := <-told:
+		if !strings.Contains(first, `"scope":"orders"`) {
+			t.Errorf("the stranger was told %.200s", first)
+		}
+	case <-ctx.Done():
+		t.Error("its own change did not reach its trigger")
+	}
+}

@@ -223,7 +223,7 @@ func (s *stack) openBus(ctx context.Context) error {
 		return err
 	}
 	s.onClose(s.router.Close)
-	s.dispatch, err = trigger.NewDispatcher(trigger.Delivery{Table: s.triggers, Invoker: s.router.Engine(), Clock: s.clock, Logger: s.logger, Owns: s.owns})
+	s.dispatch, err = trigger.NewDispatcher(trigger.Delivery{Table: s.triggers, Invoker: s.router.Engine(), Clock: s.clock, Logger: s.logger, Owns: s.owns, Reads: owners{s.owns}.reads})
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (s *stack) openBus(ctx context.Context) error {
 func (s *stack) serveEngine() error {
 	all := map[string]bus.Endpoint{}
 	for _, group := range []map[string]bus.Endpoint{
-		state.Endpoints(s.db.State()), stream.Endpoints(s.db.Streams(), s.override), blob.Endpoints(s.db.Blobs(), s.owns),
+		state.Endpoints(s.db.State(), state.WithGuard(owners{s.owns})), stream.Endpoints(s.db.Streams(), s.override, logs{owners{s.owns}}), blob.Endpoints(s.db.Blobs(), s.owns),
 		queue.Endpoints(s.queues, queue.WithDefined(s.consume), queue.WithAuthorize(s.router.MayCall)),
 		channel.Endpoints(s.channels), s.uploadEndpoints(), s.tokens.Endpoints(), s.router.Endpoints(), s.triggers.Endpoints(),
 		s.registry.Endpoints(registry.Views{Triggers: s.triggers, Active: s.router.Active, Metrics: s.collector.Latest}),
