@@ -28,6 +28,9 @@ func TestUnwrap(t *testing.T) {
 		{"array", `[1]`, "", `[1]`, false},
 		{"null", `null`, "", `{}`, false},
 		{"nothing", ``, "", `{}`, false},
+		{"names are exact", `{"Function":"x::y","function":"a::b","Payload":{"x":2},"payload":{"x":1},"PAYLOAD":{}}`, "a::b", `{"x":1}`, true},
+		{"caller made up", `{"function":"a::b","payload":{"x":1,"_caller_worker_id":"w","_Caller_worker_\u0069d":"w"}}`, "a::b", `{"x":1}`, true},
+		{"caller made up in broken text", "{\"function\":\"a::b\",\"payload\":{\"x\":\"\xff\",\"_caller_worker_id\":\"w\"}}", "a::b", `{}`, true},
 		{"function no text", `{"function":7,"payload":{"x":1}}`, "", `{"x":1}`, true},
 	} {
 		id, args, ok := Unwrap(agent.Block{Arguments: json.RawMessage(tc.in)})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/iii-aws/harness/engine/protocol"
 	"github.com/iii-aws/harness/internal/agent"
 )
 
@@ -15,19 +16,34 @@ const ToolName = "agent_trigger"
 // false if the payload is no object; args is then what it was. Texts that hold
 // an object or an array count as what they hold; an absent payload is {}.
 func Unwrap(b agent.Block) (functionID string, args json.RawMessage, ok bool) {
-	var tool struct {
-		Function json.RawMessage `json:"function"`
-		Payload  json.RawMessage `json:"payload"`
-	}
+	var tool map[string]json.RawMessage // a struct would take Function for function
 	outer := unquote(b.Arguments)
 	if json.Unmarshal(outer, &tool) != nil || !isObject(outer) {
 		return "", orObject(outer), false
 	}
-	if json.Unmarshal(tool.Function, &functionID) != nil {
+	if json.Unmarshal(tool["function"], &functionID) != nil {
 		functionID = ""
 	}
-	args = orObject(unquote(tool.Payload))
-	return functionID, args, isObject(args)
+	args = orObject(unquote(tool["payload"]))
+	return functionID, withoutCaller(args), isObject(args)
+}
+
+// withoutCaller leaves out the member by which the bus names the connection
+// that calls: targets trust it, and a model is none.
+func withoutCaller(args json.RawMessage) json.RawMessage {
+	var members map[string]json.RawMessage
+	if !isObject(args) || json.Unmarshal(args, &members) != nil {
+		return args
+	}
+	for name := range members {
+		if strings.EqualFold(name, protocol.CallerWorkerID) {
+			if rest, err := protocol.RemoveMember(args, protocol.CallerWorkerID); err == nil {
+				return rest
+			}
+			return json.RawMessage("{}")
+		}
+	}
+	return args
 }
 
 // unquote is the object or array that a JSON string holds, else raw itself.
