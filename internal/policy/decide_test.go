@@ -194,6 +194,11 @@ rules:
 		{"a twin that is no text", `{"command":"git status","Command":7}`, Decision{Decision: NeedsApproval}},
 		{"a twin by Unicode folding", `{"command":"git status","\u212aommand":"x","c\u00f6mmand":"x"}`, Decision{Decision: Allowed, RuleID: "git"}},
 		{"a harmless twin", `{"command":"git status","Command":"git status -s"}`, Decision{Decision: Allowed, RuleID: "git"}},
+		{"args that no allow speaks of", `{"command":"git status","args":["-c","core.pager=x"]}`, Decision{Decision: NeedsApproval}},
+		{"args that are not a list", `{"command":"git status","Args":"x"}`, Decision{Decision: NeedsApproval}},
+		{"no args", `{"command":"git status","args":[ ]}`, Decision{Decision: Allowed, RuleID: "git"}},
+		{"null args", `{"command":"git status","args":null}`, Decision{Decision: Allowed, RuleID: "git"}},
+		{"args of a denial", `{"command":"rm x","args":["y"]}`, Decision{Decision: Denied, RuleID: "no-rm"}},
 		{"an allow needs the very name", `{"Command":"git status"}`, Decision{Decision: NeedsApproval}},
 	} {
 		got := decide(r, "shell::exec", tt.args)

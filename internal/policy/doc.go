@@ -11,7 +11,8 @@
 // A constraint looks at one top-level argument. Decoders differ about letter
 // case in names, so an allow must hold for every field that a function may
 // take for that argument, and a denial applies if one of them calls for it. An
-// allow with a constraint on command never covers a compound command.
+// allow with a constraint on command never covers a compound command, nor one
+// with args unless it has a constraint on args as well.
 //
 // # Failure and retry
 //

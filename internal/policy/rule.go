@@ -54,12 +54,14 @@ func (r *rule) matches(functionID string, args *arguments) bool {
 	if !r.function.Match(functionID) {
 		return false
 	}
+	command, rest := false, false
 	for _, c := range r.constraints {
 		if !r.covers(c, args) {
 			return false
 		}
+		command, rest = command || c.field == "command", rest || c.field == "args"
 	}
-	return true
+	return r.action == Deny || !command || rest || args.bare()
 }
 
 // covers reports whether a constraint holds. Decoders differ about letter case
@@ -76,6 +78,18 @@ func (r *rule) covers(c constraint, args *arguments) bool {
 		}
 	}
 	return exact
+}
+
+// bare reports whether a command comes without args: what an allow says of the
+// one says nothing of the other.
+func (a *arguments) bare() bool {
+	values, _ := a.values("args")
+	for _, v := range values {
+		if t := strings.Join(strings.Fields(string(v)), ""); t != "" && t != "null" && t != "[]" {
+			return false
+		}
+	}
+	return true
 }
 
 // idle reports whether a rule can never match.
