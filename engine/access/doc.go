@@ -7,7 +7,8 @@
 // globs name. Internal functions are out of reach of every connection.
 //
 // Tokens are 256 random bits. Only their SHA-256 is stored, under the token's
-// id, and compared in constant time; the secret is shown once.
+// id, and compared in constant time; the secret is shown once. A ticket stands
+// for a token on one connection of a browser.
 //
 // # Failure and retry
 //

@@ -20,6 +20,7 @@ type Grant struct {
 	// Expires is zero if the token never does.
 	Expires time.Time
 
+	local                bool // of a peer without a token
 	call, deny, register []pattern.Pattern
 	callGlobs            []string // the token's own
 	sessions             []string
@@ -92,8 +93,8 @@ func New(t Token) (*Grant, error) {
 // sessions it starts.
 func Local() *Grant {
 	return &Grant{
-		Principal: bus.Principal{ID: LocalID, Role: bus.RoleClient},
-		call:      mustCompile("*"), callGlobs: []string{"*"}, deny: operatorOnly, register: mustCompile("*"),
+		Principal: bus.Principal{ID: LocalID, Role: bus.RoleClient}, local: true,
+		call: mustCompile("*"), callGlobs: []string{"*"}, deny: operatorOnly, register: mustCompile("*"),
 	}
 }
 

@@ -60,13 +60,14 @@ type Tokens struct {
 
 	mu       sync.Mutex
 	fixed    map[[32]byte]*Grant
+	tickets  map[[32]byte]ticket
 	revoked  []func(id string)
 	attempts int
 }
 
 // NewTokens keeps tokens in the store.
 func NewTokens(store state.Store, c clock.Clock, ids clock.IDs) *Tokens {
-	return &Tokens{store: store, clock: c, ids: ids, fixed: map[[32]byte]*Grant{}, attempts: 5}
+	return &Tokens{store: store, clock: c, ids: ids, fixed: map[[32]byte]*Grant{}, tickets: map[[32]byte]ticket{}, attempts: 5}
 }
 
 // Fix accepts a secret that is not stored, for as long as the process lives.
@@ -227,6 +228,7 @@ func (t *Tokens) Revoke(ctx context.Context, id string) (bool, error) {
 			return false, fmt.Errorf("access: revoke token: %w", err)
 		}
 		t.mu.Lock()
+		t.dropTickets(id)
 		told := append([]func(string){}, t.revoked...)
 		t.mu.Unlock()
 		for _, f := range told {

@@ -9,33 +9,57 @@ import (
 	"github.com/iii-aws/harness/engine/access"
 )
 
-// admit decides who a request is. The status is for a refused one.
-func (s *Server) admit(r *http.Request) (*access.Grant, int, error) {
-	if secret := token(r); secret != "" {
+// admission is who a request is.
+type admission struct {
+	grant *access.Grant
+	// subprotocol is what the answer must echo, empty for none.
+	subprotocol string
+}
+
+// admit decides who a request is. The status is for a refused one. A token goes
+// before a ticket, which is used up.
+func (s *Server) admit(r *http.Request) (admission, int, error) {
+	secret := token(r)
+	ticket, subprotocol := ticketOf(r)
+	switch {
+	case secret != "":
 		g, err := s.cfg.Tokens.Authenticate(r.Context(), secret)
-		var auth *access.AuthError
-		switch {
-		case err == nil:
-			return g, 0, nil
-		case errors.As(err, &auth):
-			return nil, http.StatusUnauthorized, err
-		default:
-			return nil, http.StatusServiceUnavailable, err
-		}
+		return admission{g, subprotocol}, refusal(err), err
+	case ticket != "":
+		g, err := s.cfg.Tokens.Redeem(r.Context(), ticket)
+		return admission{g, subprotocol}, refusal(err), err
 	}
+	status, err := s.local(r)
+	return admission{grant: access.Local()}, status, err
+}
+
+// refusal is the status of a token that gives nothing.
+func refusal(err error) int {
+	var auth *access.AuthError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &auth):
+		return http.StatusUnauthorized
+	}
+	return http.StatusServiceUnavailable
+}
+
+// local refuses what is no peer on this machine that may do without a token.
+func (s *Server) local(r *http.Request) (int, error) {
 	if s.cfg.RequireToken {
-		return nil, http.StatusUnauthorized, errors.New("a token is required")
+		return http.StatusUnauthorized, errors.New("a token is required")
 	}
 	if !loopback(r.RemoteAddr) {
-		return nil, http.StatusUnauthorized, errors.New("a peer that is not on the loopback interface needs a token")
+		return http.StatusUnauthorized, errors.New("a peer that is not on the loopback interface needs a token")
 	}
 	if origin := r.Header.Values("Origin"); len(origin) > 0 && !s.own(origin) {
-		return nil, http.StatusForbidden, errors.New("pages of this origin need a token")
+		return http.StatusForbidden, errors.New("pages of this origin need a token")
 	}
 	if !loopbackHost(r.Host) {
-		return nil, http.StatusForbidden, errors.New("the request names a host that is not this machine")
+		return http.StatusForbidden, errors.New("the request names a host that is not this machine")
 	}
-	return access.Local(), 0, nil
+	return 0, nil
 }
 
 // own reports whether the only Origin is one of the server's own pages.
@@ -51,9 +75,17 @@ func (s *Server) own(origins []string) bool {
 	return false
 }
 
-func token(r *http.Request) string {
+// bearer is the token of the Authorization header.
+func bearer(r *http.Request) string {
 	if h := r.Header.Get("Authorization"); len(h) > 7 && strings.EqualFold(h[:7], "Bearer ") {
 		return strings.TrimSpace(h[7:])
+	}
+	return ""
+}
+
+func token(r *http.Request) string {
+	if secret := bearer(r); secret != "" {
+		return secret
 	}
 	return r.URL.Query().Get("token")
 }

@@ -34,6 +34,9 @@ type conn struct {
 	cancel context.CancelFunc
 	live   context.Context
 	end    context.CancelFunc
+	shuts  sync.Once // sets code and reason, and ends live
+	code   websocket.StatusCode
+	reason string
 	closes sync.Once
 	out    *outbox.Box[[]byte]
 
@@ -86,7 +89,8 @@ func (c *conn) Send(ctx context.Context, f protocol.Frame) error {
 	default:
 		return bus.ErrGone
 	}
-	if c.expired() {
+	if c.expired() && c.live.Err() == nil {
+		c.shut(websocket.StatusPolicyViolation, "token expired")
 		go c.close(websocket.StatusPolicyViolation, "token expired")
 		return bus.ErrGone
 	}
@@ -158,11 +162,20 @@ func (c *conn) serve() {
 // close ends the socket with a code, once. It returns when the socket has
 // ended: the peer has some seconds to answer.
 func (c *conn) close(code websocket.StatusCode, reason string) {
+	c.shut(code, reason)
 	c.closes.Do(func() {
-		c.end()
-		if err := c.ws.Close(code, reason); err != nil {
+		if err := c.ws.Close(c.code, c.reason); err != nil {
 			_ = c.ws.CloseNow() // the peer did not finish the handshake
 		}
 		c.cancel()
+	})
+}
+
+// shut decides with which code the socket ends. From then on the peer is
+// neither heard nor sent anything; close follows.
+func (c *conn) shut(code websocket.StatusCode, reason string) {
+	c.shuts.Do(func() {
+		c.code, c.reason = code, reason
+		c.end()
 	})
 }

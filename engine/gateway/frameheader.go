@@ -87,7 +87,7 @@ func (f *frames) begin() *violation {
 	case 10:
 		size = binary.BigEndian.Uint64(f.head[2:])
 	}
-	f.left = size
+	f.left = min(size, 1<<62) // what is more is no length at all
 	if f.head[1]&0x80 != 0 {
 		f.left += 4
 	}

@@ -84,8 +84,17 @@ func newRig(t *testing.T, change func(*Config)) *rig {
 		return bus.Encode(strings.Repeat("ü", n/2))
 	})
 	size := bus.Raw(func(_ context.Context, c *bus.Call) (json.RawMessage, error) { return bus.Encode(len(c.Data)) })
+	r.tokens = access.NewTokens(db.State(), r.clock, clock.Random())
+	cfg := Config{Router: r.router, Tokens: r.tokens, Clock: r.clock, IDs: clock.Random(), Logger: log, Origins: []string{"http://console.local"}}
+	if change != nil {
+		change(&cfg)
+	}
+	r.server = New(cfg)
 	all := map[string]bus.Endpoint{"echo::who": echo, "state::set": echo, "echo::large": large, "echo::size": size}
 	for id, e := range r.router.Endpoints() {
+		all[id] = e
+	}
+	for id, e := range r.server.Endpoints() {
 		all[id] = e
 	}
 	described := map[string]registry.Function{}
@@ -95,12 +104,6 @@ func newRig(t *testing.T, change func(*Config)) *rig {
 	if err := r.router.Serve(registry.Builtin{Name: "echo"}, described, all); err != nil {
 		t.Fatal(err)
 	}
-	r.tokens = access.NewTokens(db.State(), r.clock, clock.Random())
-	cfg := Config{Router: r.router, Tokens: r.tokens, Clock: r.clock, IDs: clock.Random(), Logger: log, Origins: []string{"http://console.local"}}
-	if change != nil {
-		change(&cfg)
-	}
-	r.server = New(cfg)
 	may.Use(r.server)
 	r.http = httptest.NewServer(r.server)
 	t.Cleanup(func() {

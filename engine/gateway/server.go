@@ -82,26 +82,36 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, http.StatusText(status), status)
 		return
 	}
-	grant, status, err := s.admit(r)
+	who, status, err := s.admit(r)
 	if err != nil {
 		s.cfg.Logger.Warn("connection refused", "remote", r.RemoteAddr, "status", status, "reason", redact.Text(err.Error()))
 		http.Error(w, http.StatusText(status), status)
 		return
 	}
+	options := &websocket.AcceptOptions{InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled}
+	if who.subprotocol != "" {
+		options.Subprotocols = []string{who.subprotocol}
+	}
 	// Origins were judged by admit, which knows of tokens.
 	under := &hijacker{ResponseWriter: w, limits: s.limits()}
-	ws, err := websocket.Accept(under, r, &websocket.AcceptOptions{InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled})
+	ws, err := websocket.Accept(under, r, options)
 	if err != nil {
 		s.cfg.Logger.Warn("upgrade failed", "remote", r.RemoteAddr, "error", err)
 		return
 	}
 	ws.SetReadLimit(-1) // the wire has the limits
-	c := s.newConn(ws, under.wire, grant, r.RemoteAddr, r.URL.Query().Get("chunks") == "1")
+	c := s.newConn(ws, under.wire, who.grant, r.RemoteAddr, r.URL.Query().Get("chunks") == "1")
 	if !s.add(c) {
 		c.close(websocket.StatusGoingAway, "shutting down")
 		return
 	}
 	defer s.remove(c)
+	// A token that was revoked before the server knew of its connection.
+	if err := s.cfg.Tokens.Live(c.ctx, who.grant); err != nil {
+		s.cfg.Logger.Warn("connection refused", "remote", r.RemoteAddr, "reason", redact.Text(err.Error()))
+		c.close(websocket.StatusPolicyViolation, "token revoked")
+		return
+	}
 	c.serve()
 }
 
@@ -132,7 +142,8 @@ func (s *Server) find(id string) *conn {
 	return s.conns[id]
 }
 
-// revoke closes the connections of a token.
+// revoke closes the connections of a token. They are heard no more when it
+// returns; their closing handshakes go on.
 func (s *Server) revoke(tokenID string) {
 	s.mu.Lock()
 	var gone []*conn
@@ -143,7 +154,8 @@ func (s *Server) revoke(tokenID string) {
 	}
 	s.mu.Unlock()
 	for _, c := range gone {
-		c.close(websocket.StatusPolicyViolation, "token revoked")
+		c.shut(websocket.StatusPolicyViolation, "token revoked")
+		go c.close(websocket.StatusPolicyViolation, "token revoked")
 	}
 }
 

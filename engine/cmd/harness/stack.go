@@ -247,7 +247,7 @@ func (s *stack) serveEngine() error {
 	for _, group := range []map[string]bus.Endpoint{
 		state.Endpoints(s.db.State(), state.WithGuard(owners{s.owns})), stream.Endpoints(s.db.Streams(), s.override, logs{owners{s.owns}}), blob.Endpoints(s.db.Blobs(), s.owns),
 		queue.Endpoints(s.queues, queue.WithDefined(s.consume), queue.WithAuthorize(s.router.MayCall)),
-		channel.Endpoints(s.channels), s.uploadEndpoints(), s.tokens.Endpoints(), s.router.Endpoints(), s.triggers.Endpoints(),
+		channel.Endpoints(s.channels), s.uploadEndpoints(), s.tokens.Endpoints(), s.gateway.Endpoints(), s.router.Endpoints(), s.triggers.Endpoints(),
 		s.registry.Endpoints(registry.Views{Triggers: s.triggers, Active: s.router.Active, Metrics: s.collector.Latest}),
 	} {
 		for id, e := range group {
@@ -260,7 +260,7 @@ func (s *stack) serveEngine() error {
 	described := map[string]registry.Function{}
 	for id := range all {
 		f := registry.Function{Meta: bus.Meta{Idempotent: readOnly(id)}}
-		if strings.HasPrefix(id, "auth::api_tokens::") {
+		if strings.HasPrefix(id, "auth::api_tokens::") || id == gateway.FunctionTicket {
 			f.Meta.Sensitive = true
 		}
 		described[id] = f

@@ -7,6 +7,7 @@ import (
 
 	"github.com/iii-aws/harness/engine/blob"
 	"github.com/iii-aws/harness/engine/bus"
+	"github.com/iii-aws/harness/engine/gateway"
 	"github.com/iii-aws/harness/engine/web"
 )
 
@@ -40,12 +41,16 @@ func (s *stack) uploadEndpoints() map[string]bus.Endpoint {
 // httpServer serves what is on the HTTP side. On the loopback interface it answers to the names of this machine and
 // those that the config adds; who has it listen elsewhere means it to be reached by any name.
 func (s *stack) httpServer(l net.Listener) *http.Server {
+	tickets := s.gateway.TicketHandler()
 	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.uploads != nil && strings.HasPrefix(r.URL.Path, blob.UploadPath) {
+		switch {
+		case r.URL.Path == gateway.TicketPath:
+			tickets.ServeHTTP(w, r)
+		case s.uploads != nil && strings.HasPrefix(r.URL.Path, blob.UploadPath):
 			s.uploads.ServeHTTP(w, r)
-			return
+		default:
+			s.web.ServeHTTP(w, r)
 		}
-		s.web.ServeHTTP(w, r)
 	})
 	if at, ok := l.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
 		h = web.ForHosts(h, s.config.HTTP.Hosts)
