@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 
 	"github.com/coder/websocket"
@@ -62,4 +63,12 @@ func (s *server) socket(t testing.TB) *websocket.Conn {
 	ws.SetReadLimit(1 << 20)
 	t.Cleanup(func() { _ = ws.CloseNow() })
 	return ws
+}
+
+// notStrict skips a test of what a strict server does not have.
+func notStrict(t testing.TB, what string) {
+	t.Helper()
+	if slices.Contains(modeFlags(t), "--strict") {
+		t.Skip("a strict server has no " + what)
+	}
 }
