@@ -7,11 +7,11 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"github.com/iii-aws/harness/engine/internal/lifetime"
 	"github.com/iii-aws/harness/engine/protocol"
 )
 
@@ -44,12 +44,7 @@ type SocketConfig struct {
 // writer's next message fail, and its socket is dropped.
 type Sockets struct {
 	cfg  SocketConfig
-	base context.Context
-	stop context.CancelFunc
-	wg   sync.WaitGroup
-
-	mu     sync.Mutex
-	closed bool
+	life *lifetime.Lifetime
 }
 
 // NewSockets makes a handler. Close it when done.
@@ -57,48 +52,20 @@ func NewSockets(cfg SocketConfig) *Sockets {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Sockets{cfg: cfg}
-	s.base, s.stop = context.WithCancel(context.Background())
-	return s
+	return &Sockets{cfg, lifetime.New()}
 }
 
-// Close cuts every socket and waits for their end.
-func (s *Sockets) Close(ctx context.Context) error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.stop()
-	done := make(chan struct{})
-	go func() {
-		s.wg.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (s *Sockets) begin() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	s.wg.Add(1)
-	return true
-}
+// Close cuts every socket and waits for their end until ctx ends.
+func (s *Sockets) Close(ctx context.Context) error { return s.life.Close(ctx) }
 
 // ServeHTTP opens an end. A bad request is a 400, an unknown channel or a wrong
 // key a 404.
 func (s *Sockets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !s.begin() {
+	if !s.life.Begin() {
 		http.Error(w, "shutting down", http.StatusServiceUnavailable)
 		return
 	}
-	defer s.wg.Done()
+	defer s.life.End()
 	if s.cfg.Admit != nil {
 		if status, err := s.cfg.Admit(r); err != nil {
 			s.cfg.Logger.Warn("channel refused", "remote", r.RemoteAddr, "status", status, "reason", err)
@@ -166,7 +133,7 @@ func (s *Sockets) read(ws *websocket.Conn, r Reader) {
 		return
 	}
 	defer ws.CloseNow()
-	ctx := ws.CloseRead(s.base) // a reader has nothing to say; it ends with its socket
+	ctx := ws.CloseRead(s.life.Context()) // a reader has nothing to say; it ends with its socket
 	for {
 		m, err := r.Read(ctx)
 		if errors.Is(err, io.EOF) {
@@ -205,11 +172,11 @@ func (s *Sockets) write(ws *websocket.Conn, w Writer) {
 	defer ws.CloseNow()
 	ws.SetReadLimit(maxSocketMessage)
 	for {
-		kind, data, err := ws.Read(s.base)
+		kind, data, err := ws.Read(s.life.Context())
 		if err != nil {
 			return // closed, lost, or too large: the channel ends
 		}
-		if err := w.Write(s.base, Message{Data: data, Binary: kind == websocket.MessageBinary}); err != nil {
+		if err := w.Write(s.life.Context(), Message{Data: data, Binary: kind == websocket.MessageBinary}); err != nil {
 			return // the reader is gone: the socket is dropped
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/clock"
 	"github.com/iii-aws/harness/engine/internal/input"
+	"github.com/iii-aws/harness/engine/internal/lifetime"
 	"github.com/iii-aws/harness/engine/protocol"
 	"github.com/iii-aws/harness/engine/trigger"
 )
@@ -50,13 +51,10 @@ type Config struct {
 // Provider runs the jobs. It is safe for concurrent use. It implements trigger.Provider.
 type Provider struct {
 	cfg  Config
-	base context.Context
-	stop context.CancelFunc
-	wg   sync.WaitGroup
+	life *lifetime.Lifetime
 
-	mu     sync.Mutex
-	closed bool
-	jobs   map[string]*job
+	mu   sync.Mutex
+	jobs map[string]*job
 	// last is the job that had an id before, while its function runs.
 	last map[string]*job
 }
@@ -76,8 +74,7 @@ func New(cfg Config) (*Provider, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Provider{cfg: cfg, jobs: map[string]*job{}, last: map[string]*job{}}
-	p.base, p.stop = context.WithCancel(context.Background())
+	p := &Provider{cfg: cfg, life: lifetime.New(), jobs: map[string]*job{}, last: map[string]*job{}}
 	return p, nil
 }
 
@@ -133,15 +130,15 @@ func (p *Provider) Bind(_ context.Context, b trigger.Binding) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.closed:
-		return failed("The bus is shutting down.")
 	case p.jobs[b.ID] != nil:
 		return failed("Cron job '" + b.ID + "' is already registered")
 	}
 	j := &job{b, s, make(chan struct{}), make(chan struct{})}
 	before := p.last[b.ID]
+	if !p.life.Go(func() { p.run(j, before) }) {
+		return failed("The bus is shutting down.")
+	}
 	p.jobs[b.ID] = j
-	p.wg.Go(func() { p.run(j, before) })
 	return nil
 }
 
@@ -159,23 +156,7 @@ func (p *Provider) Unbind(id string) {
 }
 
 // Close ends all jobs, and waits for what runs until ctx ends. The contexts of the calls end.
-func (p *Provider) Close(ctx context.Context) error {
-	p.mu.Lock()
-	p.closed = true
-	p.mu.Unlock()
-	p.stop()
-	done := make(chan struct{})
-	go func() {
-		p.wg.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func (p *Provider) Close(ctx context.Context) error { return p.life.Close(ctx) }
 
 // run fires a job until it is unbound, once the job that had its id before has ended.
 func (p *Provider) run(j, before *job) {
@@ -194,7 +175,7 @@ func (p *Provider) run(j, before *job) {
 			p.cfg.Logger.Info("a cron job has no further time", "trigger_id", j.ID)
 			select {
 			case <-j.unbound:
-			case <-p.base.Done():
+			case <-p.life.Context().Done():
 			}
 			return
 		}
@@ -224,13 +205,13 @@ func (p *Provider) sleep(j *job, until time.Time) bool {
 		select {
 		case <-timer.C():
 		case <-j.unbound:
-		case <-p.base.Done():
+		case <-p.life.Context().Done():
 		}
 		timer.Stop()
 		select {
 		case <-j.unbound:
 			return false
-		case <-p.base.Done():
+		case <-p.life.Context().Done():
 			return false
 		default:
 		}
@@ -246,7 +227,7 @@ const rfc3339 = "2006-01-02T15:04:05.999999999-07:00"
 func (p *Provider) fire(j *job, at time.Time) {
 	log := p.cfg.Logger.With("trigger_id", j.ID, "function_id", j.FunctionID)
 	if p.cfg.Lock != nil {
-		mine, err := p.cfg.Lock.Claim(p.base, j.ID, at)
+		mine, err := p.cfg.Lock.Claim(p.life.Context(), j.ID, at)
 		if err != nil {
 			log.Error("a cron job was skipped: its time could not be claimed", "alarm", "cron_skipped", "error", err)
 		}
@@ -258,9 +239,9 @@ func (p *Provider) fire(j *job, at time.Time) {
 		Trigger: Type, JobID: j.ID, Scheduled: at.Format(rfc3339), Actual: p.cfg.Clock.Now().UTC().Format(rfc3339),
 	})
 	if err == nil {
-		_, _, err = p.cfg.Firer.Fire(p.base, j.Binding, trigger.Firing{Payload: data, Metadata: true, Timeout: MaxRun})
+		_, _, err = p.cfg.Firer.Fire(p.life.Context(), j.Binding, trigger.Firing{Payload: data, Metadata: true, Timeout: MaxRun})
 	}
-	if err != nil && p.base.Err() == nil {
+	if err != nil && p.life.Context().Err() == nil {
 		log.Warn("a run of a cron job failed", "code", bus.Code(err))
 	}
 }

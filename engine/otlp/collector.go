@@ -13,6 +13,7 @@ import (
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/clock"
+	"github.com/iii-aws/harness/engine/internal/lifetime"
 )
 
 const (
@@ -36,12 +37,9 @@ type Config struct {
 // Collector takes telemetry. It is safe for concurrent use.
 type Collector struct {
 	cfg  Config
-	base context.Context
-	stop context.CancelFunc
-	wg   sync.WaitGroup
+	life *lifetime.Lifetime
 
 	mu      sync.Mutex
-	closed  bool
 	workers map[string]*latest
 }
 
@@ -57,9 +55,7 @@ func NewCollector(cfg Config) *Collector {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &Collector{cfg: cfg, workers: map[string]*latest{}}
-	c.base, c.stop = context.WithCancel(context.Background())
-	return c
+	return &Collector{cfg: cfg, life: lifetime.New(), workers: map[string]*latest{}}
 }
 
 // Receive takes a payload. Worker is who sent it, empty on a socket of its own.
@@ -148,11 +144,11 @@ func (c *Collector) Latest(worker string) json.RawMessage {
 
 // ServeHTTP serves /otel.
 func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !c.begin() {
+	if !c.life.Begin() {
 		http.Error(w, "shutting down", http.StatusServiceUnavailable)
 		return
 	}
-	defer c.wg.Done()
+	defer c.life.End()
 	if c.cfg.Admit != nil {
 		if status, err := c.cfg.Admit(r); err != nil {
 			c.cfg.Logger.Warn("telemetry refused", "remote", r.RemoteAddr, "status", status, "reason", err)
@@ -168,7 +164,7 @@ func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer ws.CloseNow()
 	ws.SetReadLimit(MaxMessage + 4)
 	for {
-		typ, data, err := ws.Read(c.base)
+		typ, data, err := ws.Read(c.life.Context())
 		if err != nil {
 			return // closed, lost, or too large
 		}
@@ -181,31 +177,5 @@ func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (c *Collector) begin() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return false
-	}
-	c.wg.Add(1)
-	return true
-}
-
-// Close cuts every socket and waits for their end.
-func (c *Collector) Close(ctx context.Context) error {
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	c.stop()
-	done := make(chan struct{})
-	go func() {
-		c.wg.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+// Close cuts every socket and waits for their end until ctx ends.
+func (c *Collector) Close(ctx context.Context) error { return c.life.Close(ctx) }

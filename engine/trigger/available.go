@@ -10,6 +10,7 @@ import (
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/internal/input"
+	"github.com/iii-aws/harness/engine/internal/lifetime"
 	"github.com/iii-aws/harness/engine/registry"
 )
 
@@ -26,22 +27,16 @@ const ChangeWindow = time.Second
 // of workers reach a binding in their order, one at a time; of changes of functions only the latest is told. Both are
 // tried again like changes of state. It is safe for concurrent use.
 type Available struct {
-	d          *Dispatcher
-	registry   *registry.Registry
-	base       context.Context
-	stop       context.CancelFunc
-	functions  *listeners
-	workers    *listeners
-	deliveries sync.WaitGroup
-
-	mu     sync.Mutex
-	closed bool
+	d         *Dispatcher
+	registry  *registry.Registry
+	life      *lifetime.Lifetime // of deliveries
+	functions *listeners
+	workers   *listeners
 }
 
 // NewAvailable provides both types in the dispatcher's table. The error is that of Provide.
 func NewAvailable(d *Dispatcher, r *registry.Registry) (*Available, error) {
-	a := &Available{d: d, registry: r, functions: newListeners(), workers: newListeners()}
-	a.base, a.stop = context.WithCancel(context.Background())
+	a := &Available{d: d, registry: r, life: lifetime.New(), functions: newListeners(), workers: newListeners()}
 	config := input.Schema(reflect.TypeFor[availableConfig]())
 	if err := d.Table.Provide(Type{
 		ID: TypeFunctions, Description: "Calls a function when functions come or go",
@@ -186,50 +181,23 @@ func (a *Available) list() (json.RawMessage, error) {
 
 // tell delivers to a binding when its turn has come.
 func (a *Available) tell(b *binding, payload func() (json.RawMessage, error)) {
-	if !a.begin() {
+	if !a.life.Begin() {
 		return
 	}
 	added := b.lanes.add("", func() {
-		defer a.deliveries.Done()
+		defer a.life.End()
 		data, err := payload()
 		if err != nil {
 			a.d.Logger.Error("an event of the bus is no payload", "trigger_type", b.kind, "error", err)
 			return
 		}
-		a.d.deliver(a.base, b, firing{payload: data})
+		a.d.deliver(a.life.Context(), b, firing{payload: data})
 	})
 	if !added {
-		a.deliveries.Done()
+		a.life.End()
 		a.d.dropped(b)
 	}
 }
 
-// begin counts a delivery, unless there are to be no more.
-func (a *Available) begin() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed {
-		return false
-	}
-	a.deliveries.Add(1)
-	return true
-}
-
 // Close ends what is being delivered, and waits for it until ctx ends.
-func (a *Available) Close(ctx context.Context) error {
-	a.mu.Lock()
-	a.closed = true
-	a.mu.Unlock()
-	a.stop()
-	done := make(chan struct{})
-	go func() {
-		a.deliveries.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func (a *Available) Close(ctx context.Context) error { return a.life.Close(ctx) }
