@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"os"
 )
 
 // The parts of the bbolt file format that a check needs (bbolt, version 2 of
@@ -42,12 +41,7 @@ type fileCheck struct {
 
 // checkFile checks the structure of a bbolt file and every record in it. An
 // empty file is fine: it is new.
-func checkFile(f *os.File, record func(bucket string, key, value []byte) error) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	size := uint64(info.Size())
+func checkFile(f io.ReaderAt, size uint64, record func(bucket string, key, value []byte) error) error {
 	if size == 0 {
 		return nil
 	}

@@ -17,36 +17,9 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/iii-aws/harness/engine/commit"
 	"github.com/iii-aws/harness/engine/state"
 	"github.com/iii-aws/harness/engine/stream"
 )
-
-// fillTest writes enough of everything for branch pages, overflow pages and free
-// pages.
-func fillTest(t *testing.T, db *DB) {
-	t.Helper()
-	db.SetTriggered(func(scope, _ string) bool { return scope == "t" }, nil)
-	var tickets []commit.Ticket
-	for i := range 120 {
-		w := state.Set("s", fmt.Sprintf("%03d", i), json.RawMessage(`"`+strings.Repeat("v", 10*i)+`"`))
-		w.Due, w.Expires = time.UnixMilli(int64(i+1)), time.Now().Add(time.Hour)
-		tickets = append(tickets, db.State().Submit(t.Context(), []state.Write{w}))
-		tickets = append(tickets, db.Streams().SubmitAppend(t.Context(), stream.Append{
-			Stream: "log", Group: "g", Base: -1, Events: []stream.LogEvent{{ID: fmt.Sprint(i), Data: json.RawMessage(fmt.Sprint(i))}},
-		}))
-	}
-	if err := commit.Wait(within(t), tickets...); err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < 120; i += 3 {
-		if _, err := state.Do(within(t), db.State(), state.Delete("s", fmt.Sprintf("%03d", i))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	setTest(t, db, "s", "long", `"`+strings.Repeat("w", 20<<10)+`"`)
-	setTest(t, db, "t", "triggered", `"canary-record"`)
-}
 
 // dump is everything that the readers of a DB see, as text.
 func dump(db *DB) (string, error) {
@@ -61,7 +34,7 @@ func dump(db *DB) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		due, err := db.State().Due(ctx, g, time.Now(), 0)
+		due, err := db.State().Due(ctx, g, db.clock.Now(), 0)
 		if err != nil {
 			return "", err
 		}
@@ -416,29 +389,13 @@ func TestChangedCountIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), dataFile)
 	accept := func(string, []byte, []byte) error { return nil }
-	check := func(b []byte) error {
-		if err := os.WriteFile(file, b, fileMode); err != nil {
-			t.Fatal(err)
-		}
-		f, err := os.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		return checkFile(f, accept)
-	}
+	check := func(b []byte) error { return checkFile(bytes.NewReader(b), uint64(len(b)), accept) }
 	if err := check(whole); err != nil {
 		t.Fatal(err)
 	}
 	// The tree's root is always in use, and so is all that a whole check visits.
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	c := &fileCheck{f: f, meta: meta, seen: make([]bool, meta.pages), record: accept}
+	c := &fileCheck{f: bytes.NewReader(whole), meta: meta, seen: make([]bool, meta.pages), record: accept}
 	if err := c.tree("", meta.root, nil, nil, 0); err != nil {
 		t.Fatal(err)
 	}

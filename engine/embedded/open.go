@@ -105,7 +105,11 @@ func (db *DB) lockAndCheck(ctx context.Context, f *os.File) error {
 		case <-time.After(pause):
 		}
 	}
-	if err := checkFile(f, checkRecord); err != nil {
+	info, err := f.Stat()
+	if err != nil {
+		return &FolderError{Dir: db.dir, Err: err}
+	}
+	if err := checkFile(f, uint64(info.Size()), checkRecord); err != nil {
 		return &CorruptError{Path: db.path(), Err: err}
 	}
 	return nil
