@@ -267,3 +267,64 @@ func TestUploads(t *testing.T) {
 		t.Errorf("the address is in the log: %s", s.log)
 	}
 }
+
+// open opens one end of a channel that a function was given.
+func (s *server) open(ref any, dir string) *websocket.Conn {
+	s.t.Helper()
+	r := ref.(map[string]any)
+	ws, _, err := websocket.Dial(s.t.Context(), s.ready.Bus+"ws/channels/"+r["channel_id"].(string)+"?key="+r["access_key"].(string)+"&dir="+dir, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = ws.CloseNow() })
+	return ws
+}
+
+// TestARouteStreams: a worker reads the body of a request and writes its answer on channel sockets.
+func TestARouteStreams(t *testing.T) {
+	if os.Getenv(modeVariable) == "strict" {
+		t.Skip("API Gateway has no channels")
+	}
+	s := startWith(t, "policy: rules\n")
+	w := s.connect("w")
+	w.send(`{"type":"registerfunction","id":"up::case"}`,
+		`{"type":"registertrigger","id":"t1","trigger_type":"http","function_id":"up::case","config":{"api_path":"/up","http_method":"POST"}}`)
+	s.routed("/up")
+	type response struct {
+		status int
+		header http.Header
+		body   string
+	}
+	done := make(chan response, 1)
+	go func() {
+		status, header, body := s.request("POST", "/up", "some text", "Content-Type", "text/plain")
+		done <- response{status, header, body}
+	}()
+	call := w.until("invokefunction")
+	data := call["data"].(map[string]any)
+	if data["body"] != nil {
+		t.Errorf("a body of text: %v", data["body"])
+	}
+	_, body, err := s.open(data["request_body"], "read").Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.send(`{"type":"invocationresult","invocation_id":"` + call["invocation_id"].(string) + `","function_id":"up::case"}`) // nothing, before the answer
+	out := s.open(data["response"], "write")
+	for _, text := range []string{`{"type":"set_status","status_code":201}`, `{"type":"set_headers","headers":{"content-type":"text/plain"}}`} {
+		if err := out.Write(t.Context(), websocket.MessageText, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, word := range strings.Fields(strings.ToUpper(string(body))) {
+		if err := out.Write(t.Context(), websocket.MessageBinary, []byte(word)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := out.Close(websocket.StatusNormalClosure, "stream_complete"); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-done; got.status != 201 || got.body != "SOMETEXT" || got.header.Get("Content-Type") != "text/plain" {
+		t.Errorf("got %+v", got)
+	}
+}
