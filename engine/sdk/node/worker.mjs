@@ -53,6 +53,13 @@ const behaviours = {
   }),
   // tell tells of the call and answers at once.
   tell: (data, metadata, id) => { say({ event: 'called', function_id: id, call: ++calls, data, metadata: metadata ?? null }); return { ok: 1 } },
+  // page answers a request over HTTP with its body in capitals, and returns before that is out.
+  page: async data => {
+    const body = await data.request_body.readAll()
+    data.response.sendMessage(JSON.stringify({ type: 'set_status', status_code: 201 }))
+    data.response.sendMessage(JSON.stringify({ type: 'set_headers', headers: { 'content-type': 'text/plain' } }))
+    data.response.stream.end(Buffer.from(body.toString().toUpperCase()))
+  },
   drain: data => drain(data.reader),
   fill: data => fill(data.writer, data.texts, data.size),
 }

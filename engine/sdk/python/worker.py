@@ -25,7 +25,7 @@ lock = threading.Lock()
 
 def say(line):
     with lock:
-        out.write(json.dumps(line) + "\n")
+        out.write(json.dumps(line, default=lambda _: None) + "\n")  # channels have no text
         out.flush()
 
 
@@ -87,13 +87,20 @@ def behaviour(id, does):
         say({"event": "called", "function_id": id, "call": calls, "data": data, "metadata": metadata})
         return {"ok": 1}
 
+    async def page(data):
+        body = await data["request_body"].read_all()
+        await data["response"].send_message_async(json.dumps({"type": "set_status", "status_code": 201}))
+        await data["response"].send_message_async(json.dumps({"type": "set_headers", "headers": {"content-type": "text/plain"}}))
+        await data["response"].write(body.upper())
+        await data["response"].close_async()
+
     async def drain_it(data):
         return await drain(data["reader"])
 
     async def fill_it(data):
         return await fill(data["writer"], data["texts"], data["size"])
 
-    return {"echo": echo, "me": me, "number": number, "boom": boom, "null": null, "hold": hold, "tell": tell, "drain": drain_it, "fill": fill_it}[does]
+    return {"echo": echo, "me": me, "number": number, "boom": boom, "null": null, "hold": hold, "tell": tell, "page": page, "drain": drain_it, "fill": fill_it}[does]
 
 
 class Handler(TriggerHandler):
