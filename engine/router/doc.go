@@ -6,7 +6,7 @@
 // [Router.Serve] registers a built-in worker. [Router.Worker] is how it reaches others. The gateway tells the router of
 // its connections and of their frames, see [Conn]. A call is known by its invocation id from before it is handed over
 // until it is answered, so that no answer comes too early; an answer is taken only from the worker that was given the
-// call.
+// call. Functions that a web server backs are registered like others; [Remote] makes their requests.
 //
 // Who calls, for whom, until when and under which idempotency key is set here. Whatever a socket writes into these
 // members of metadata is taken out first. A socket acts for itself, or for the principal of a call that it was given and

@@ -31,7 +31,7 @@ func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 func ForHosts(h http.Handler, hosts []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := hostName(r.Host)
-		if !isLoopback(name) && !slices.Contains(hosts, name) {
+		if !isLoopback(name) && !slices.ContainsFunc(hosts, func(host string) bool { return strings.EqualFold(host, name) }) {
 			writeError(w, http.StatusForbidden, failure{Code: "FORBIDDEN", Message: "The request names a host that is not this machine"})
 			return
 		}

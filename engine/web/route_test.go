@@ -177,7 +177,7 @@ func TestManyRoutes(t *testing.T) {
 
 func TestHosts(t *testing.T) {
 	t.Parallel()
-	h := web.ForHosts(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }), []string{"dev.example"})
+	h := web.ForHosts(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }), []string{"Dev.example"})
 	for host, want := range map[string]int{
 		"127.0.0.1:3111": 204, "localhost": 204, "LOCALHOST.:3111": 204, "[::1]:3111": 204, "[::1]": 204, "127.9.9.9": 204, "dev.example:80": 204,
 		"evil.example": 403, "10.0.0.1": 403, "": 403, "localhost.evil.example": 403, "a.dev.example": 403,
