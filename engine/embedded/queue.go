@@ -46,6 +46,7 @@ type Queue struct {
 var (
 	_ queue.Queue    = (*Queue)(nil)
 	_ queue.Releaser = (*Queue)(nil)
+	_ queue.Batcher  = (*Queue)(nil)
 )
 
 // builtinQueues exist without being defined.
@@ -54,6 +55,15 @@ func builtinQueues() []queue.Config {
 		queue.Config{Name: queue.DefaultQueue}.WithDefaults(),
 		queue.Config{Name: queue.DeadLetterQueue, MaxReceives: 10, Internal: true}.WithDefaults(),
 	}
+}
+
+func builtinQueue(name string) (queue.Config, bool) {
+	for _, c := range builtinQueues() {
+		if c.Name == name {
+			return c, true
+		}
+	}
+	return queue.Config{}, false
 }
 
 // OpenQueue makes the queue port of db; there may be one. It ends with db.

@@ -26,7 +26,7 @@ func (q *Queue) Define(ctx context.Context, c queue.Config) (bool, error) {
 			}
 			known = true
 		} else {
-			old, known = q.Config(c.Name)
+			old, known = builtinQueue(c.Name) // what is in memory may be about to be removed
 		}
 		if known && old == c {
 			return false, nil
@@ -53,6 +53,38 @@ func (q *Queue) defined(c queue.Config) {
 	}
 	l.config = c
 	l.wake()
+}
+
+// Remove deletes a queue that holds nothing.
+func (q *Queue) Remove(ctx context.Context, name string) (bool, error) {
+	if _, ok := builtinQueue(name); ok {
+		return false, &queue.InvalidError{Queue: name, Field: "name", Allowed: "that of a queue that was defined"}
+	}
+	return submit(q.db, "queue.remove", nil, func(tx *bbolt.Tx, c *commitCtx) (bool, error) {
+		key := []byte(name)
+		if c.bucket(queueBucket).Get(key) == nil || holds(tx, messageBucket, name) || holds(tx, deadBucket, name) {
+			return false, nil
+		}
+		c.afterCommit(func() { q.removed(name) })
+		return true, c.delete(queueBucket, key)
+	}).Wait(ctx)
+}
+
+func (q *Queue) removed(name string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lanes[name]
+	delete(q.lanes, name)
+	l.wakeAll()
+}
+
+// exists reports whether a queue is there for an operation. What is in memory
+// may be about to be removed, by an operation of the same commit.
+func (q *Queue) exists(c *commitCtx, name string) bool {
+	if _, ok := builtinQueue(name); ok {
+		return true
+	}
+	return c.bucket(queueBucket).Get([]byte(name)) != nil
 }
 
 // holds reports whether a queue has anything in a bucket.

@@ -206,6 +206,15 @@ func (l *queueLane) wake() {
 	}
 }
 
+// wakeAll lets all waiters look again: the queue is gone.
+func (l *queueLane) wakeAll() {
+	for front := l.waiters.Front(); front != nil; front = l.waiters.Front() {
+		w := l.waiters.Remove(front).(*laneWaiter)
+		w.place = nil
+		close(w.wake)
+	}
+}
+
 // leave forgets a waiter that gave up, and hands its wake on.
 func (l *queueLane) leave(w *laneWaiter) {
 	if w.place != nil {

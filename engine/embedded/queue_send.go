@@ -24,6 +24,32 @@ func (q *Queue) Submit(_ context.Context, m queue.Message, after ...commit.Ticke
 	})
 }
 
+// SubmitAll sends messages, in one commit.
+func (q *Queue) SubmitAll(_ context.Context, ms []queue.Message, after ...commit.Ticket) *commit.Promise[[]queue.Sent] {
+	stored := make([]*storedMessage, len(ms))
+	for i, m := range ms {
+		var err error
+		if stored[i], err = q.prepare(m); err != nil {
+			return commit.Resolved[[]queue.Sent](nil, err)
+		}
+	}
+	return submit(q.db, "queue.submit_all", after, func(_ *bbolt.Tx, c *commitCtx) ([]queue.Sent, error) {
+		for _, m := range stored {
+			if !q.exists(c, m.Queue) {
+				return nil, &queue.UnknownError{Queue: m.Queue}
+			}
+		}
+		sent := make([]queue.Sent, len(stored))
+		for i, m := range stored {
+			var err error
+			if sent[i], err = q.put(c, m); err != nil {
+				return nil, err
+			}
+		}
+		return sent, nil
+	})
+}
+
 // prepare checks a message and fills in what it lacks.
 func (q *Queue) prepare(m queue.Message) (*storedMessage, error) {
 	conf, ok := q.Config(m.Queue)
@@ -60,7 +86,7 @@ func (q *Queue) prepare(m queue.Message) (*storedMessage, error) {
 // first change.
 func (q *Queue) put(c *commitCtx, m *storedMessage) (queue.Sent, error) {
 	conf, ok := q.Config(m.Queue)
-	if !ok {
+	if !ok || !q.exists(c, m.Queue) {
 		return queue.Sent{}, &queue.UnknownError{Queue: m.Queue}
 	}
 	m.SentAt = c.now().UnixMilli()

@@ -73,6 +73,9 @@ type Config struct {
 	DeadLetterFunction string `json:"dead_letter_function,omitempty"`
 	// Internal queues are not shown to clients.
 	Internal bool `json:"internal,omitempty"`
+	// Subscription is whose queue it is, if a topic fills it; then Name is its
+	// QueueName. Such queues are shown as their topic.
+	Subscription Subscription `json:"subscription,omitzero"`
 }
 
 // WithDefaults is c with its zero values replaced.
@@ -100,7 +103,9 @@ func (c Config) Validate() error {
 		return &InvalidError{Queue: c.Name, Field: field, Allowed: allowed}
 	}
 	switch {
-	case !validName(c.Name):
+	case !c.Subscription.IsZero() && !c.Subscription.valid(c.Name):
+		return bad("subscription", "a topic, a function id and a namespace, with the name that they give")
+	case c.Subscription.IsZero() && !validName(c.Name):
 		return bad("name", "1 to 80 letters, digits, '-', '_', '.' or ':'")
 	case c.Type != Standard && c.Type != FIFO:
 		return bad("type", "standard or fifo")

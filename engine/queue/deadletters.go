@@ -38,22 +38,22 @@ type dlqRow struct {
 	SizeBytes  int             `json:"size_bytes"`
 }
 
-// dlqTopics is the queues that have dead letters.
+// dlqTopics is the queues and topics that have dead letters.
 func (e *endpoints) dlqTopics(ctx context.Context, call *bus.Call, _ noRequest) ([]dlqTopicRow, error) {
 	rows := []dlqTopicRow{}
-	for _, c := range e.shown(call) {
-		s, err := e.q.Stats(ctx, c.Name)
+	for _, t := range e.shown(call) {
+		s, err := e.stats(ctx, t)
 		if err != nil {
 			return nil, err
 		}
 		if s.DeadLetters > 0 {
-			rows = append(rows, dlqTopicRow{Topic: c.Name, BrokerType: brokerType, MessageCount: s.DeadLetters})
+			rows = append(rows, dlqTopicRow{Topic: t.name, BrokerType: t.broker(), MessageCount: s.DeadLetters})
 		}
 	}
 	return rows, nil
 }
 
-// dlqMessages is a page of a queue's dead letters, oldest first.
+// dlqMessages is a page of the dead letters of a queue, oldest first. Those of a topic come subscription by subscription.
 func (e *endpoints) dlqMessages(ctx context.Context, call *bus.Call, req dlqRequest) ([]dlqRow, error) {
 	name, limit := first(req.Topic, req.Queue), defaultPage
 	if req.Limit != nil {
@@ -67,19 +67,31 @@ func (e *endpoints) dlqMessages(ctx context.Context, call *bus.Call, req dlqRequ
 	case limit < 1 || limit > maxPage:
 		return nil, protocol.BadInput(FunctionDLQMessages, "invalid value for `limit`: expected 1 to 1000")
 	}
-	if _, err := e.visible(call, name); err != nil {
+	t, err := e.visible(call, name)
+	if err != nil {
 		return nil, failed(protocol.CodeNotFound, err)
 	}
-	dead, err := e.q.DeadLetters(ctx, name, req.Offset, limit)
-	if err != nil {
-		return nil, err
-	}
-	rows := make([]dlqRow, 0, len(dead))
-	for _, d := range dead {
-		rows = append(rows, dlqRow{
-			ID: d.ID, FunctionID: d.FunctionID, Payload: d.Data, Error: d.Error,
-			FailedAt: d.FailedAt.Unix(), Retries: d.Receives, SizeBytes: len(d.Data),
-		})
-	}
-	return rows, nil
+	rows, skip := []dlqRow{}, req.Offset
+	err = e.each(t, func(c Config) error {
+		if len(rows) == limit {
+			return nil
+		}
+		if t.topic && skip > 0 {
+			s, err := e.q.Stats(ctx, c.Name)
+			if err != nil || skip >= s.DeadLetters {
+				skip -= s.DeadLetters
+				return err
+			}
+		}
+		dead, err := e.q.DeadLetters(ctx, c.Name, skip, limit-len(rows))
+		skip = 0
+		for _, d := range dead {
+			rows = append(rows, dlqRow{
+				ID: d.ID, FunctionID: d.FunctionID, Payload: d.Data, Error: d.Error,
+				FailedAt: d.FailedAt.Unix(), Retries: d.Receives, SizeBytes: len(d.Data),
+			})
+		}
+		return err
+	})
+	return rows, err
 }

@@ -26,9 +26,6 @@ const (
 	FunctionDLQMessages    = "engine::queue::dlq_messages"
 )
 
-// brokerType is what list_topics says of a named queue.
-const brokerType = "function_queue"
-
 // Option changes Endpoints.
 type Option func(*endpoints)
 
@@ -45,17 +42,25 @@ func WithDefined(f func(name string)) Option {
 	return func(e *endpoints) { e.defined = f }
 }
 
+// WithBound asks f whether the queue of a subscription has a subscriber now. Without it, all have one.
+func WithBound(f func(name string) bool) Option {
+	return func(e *endpoints) { e.bound = f }
+}
+
 type endpoints struct {
 	q         Queue
+	bound     func(name string) bool
 	defined   func(name string)
 	authorize func(call *bus.Call, namespace, functionID string) error
 }
 
 // Endpoints serves the functions of the bus over q, by id. Calls from a
-// connection do not see internal queues: to them they do not exist.
+// connection do not see internal queues: to them they do not exist. Queues of
+// subscriptions are seen as their topic, and nothing can be enqueued on them.
 func Endpoints(q Queue, opts ...Option) map[string]bus.Endpoint {
 	e := &endpoints{
 		q:         q,
+		bound:     func(string) bool { return true },
 		defined:   func(string) {},
 		authorize: func(*bus.Call, string, string) error { return nil },
 	}
@@ -73,26 +78,6 @@ func Endpoints(q Queue, opts ...Option) map[string]bus.Endpoint {
 		FunctionDLQTopics:      builtin(FunctionDLQTopics, e.dlqTopics),
 		FunctionDLQMessages:    builtin(FunctionDLQMessages, e.dlqMessages),
 	}
-}
-
-// visible is the config of a queue that the caller may know of.
-func (e *endpoints) visible(call *bus.Call, name string) (Config, error) {
-	c, ok := e.q.Config(name)
-	if !ok || (c.Internal && call.Connection != "") {
-		return Config{}, &UnknownError{Queue: name}
-	}
-	return c, nil
-}
-
-// shown is the configs of the queues that the caller may know of, by name.
-func (e *endpoints) shown(call *bus.Call) []Config {
-	var out []Config
-	for _, name := range e.q.Names() {
-		if c, err := e.visible(call, name); err == nil {
-			out = append(out, c)
-		}
-	}
-	return out
 }
 
 // builtin is the endpoint of a built-in function: bad input is answered as

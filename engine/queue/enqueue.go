@@ -36,8 +36,8 @@ func (e *endpoints) enqueue(ctx context.Context, call *bus.Call, req enqueueRequ
 	case protocol.IsBlankNamespace(req.Namespace):
 		return enqueueResponse{}, protocol.BlankNamespace("namespace")
 	}
-	if _, err := e.visible(call, req.Queue); err != nil {
-		return enqueueResponse{}, err
+	if t, err := e.visible(call, req.Queue); err != nil || t.topic {
+		return enqueueResponse{}, &UnknownError{Queue: req.Queue}
 	}
 	m := Message{
 		Queue: req.Queue, FunctionID: req.FunctionID, Data: req.Data, Principal: call.Principal,

@@ -77,6 +77,10 @@ type Queue interface {
 	// from before. The type of a queue that holds messages cannot change.
 	// Errors: *InvalidError.
 	Define(ctx context.Context, c Config) (changed bool, err error)
+	// Remove deletes a queue that holds nothing, neither messages nor dead
+	// letters, and answers whether it did. Receives that wait on it end with
+	// *UnknownError. Errors: *InvalidError for a built-in queue.
+	Remove(ctx context.Context, name string) (removed bool, err error)
 	// Config is a queue's config.
 	Config(name string) (Config, bool)
 	// Names is every queue, sorted.

@@ -25,21 +25,26 @@ type redriveMessageResponse struct {
 	Redriven  int    `json:"redriven"`
 }
 
-// redrive puts all dead letters of a queue back.
+// redrive puts all dead letters of a queue or a topic back.
 func (e *endpoints) redrive(ctx context.Context, call *bus.Call, req redriveRequest) (redriveResponse, error) {
 	name := first(req.Queue, req.Topic)
 	if name == "" {
 		return redriveResponse{}, &bus.Error{Code: protocol.CodeQueueNotSet, Message: "missing required field: queue"}
 	}
-	_, err := e.visible(call, name)
-	var n int
-	if err == nil {
-		n, err = e.q.Redrive(ctx, name, "")
-	}
+	t, err := e.visible(call, name)
 	if err != nil {
 		return redriveResponse{}, failed(protocol.CodeRedriveFailed, err)
 	}
-	return redriveResponse{Queue: name, Redriven: n}, nil
+	total := 0
+	err = e.each(t, func(c Config) error {
+		n, err := e.q.Redrive(ctx, c.Name, "")
+		total += n
+		return err
+	})
+	if err != nil {
+		return redriveResponse{}, failed(protocol.CodeRedriveFailed, err)
+	}
+	return redriveResponse{Queue: name, Redriven: total}, nil
 }
 
 // redriveMessage puts one dead letter back; 0 if there is none with that id.
@@ -60,6 +65,7 @@ func (e *endpoints) discardMessage(ctx context.Context, call *bus.Call, req redr
 	})
 }
 
+// one does f for the queue that has the message.
 func (e *endpoints) one(call *bus.Call, req redriveRequest, code string, f func(name string) (int, error)) (redriveMessageResponse, error) {
 	name := first(req.Queue, req.Topic)
 	switch {
@@ -68,15 +74,23 @@ func (e *endpoints) one(call *bus.Call, req redriveRequest, code string, f func(
 	case req.MessageID == "":
 		return redriveMessageResponse{}, &bus.Error{Code: protocol.CodeMessageIDNotSet, Message: "missing required field: message_id"}
 	}
-	_, err := e.visible(call, name)
-	var n int
-	if err == nil {
-		n, err = f(name)
-	}
+	t, err := e.visible(call, name)
 	if err != nil {
 		return redriveMessageResponse{}, failed(code, err)
 	}
-	return redriveMessageResponse{Queue: name, MessageID: req.MessageID, Redriven: n}, nil
+	done := 0
+	err = e.each(t, func(c Config) error {
+		if done > 0 {
+			return nil
+		}
+		n, err := f(c.Name)
+		done += n
+		return err
+	})
+	if err != nil {
+		return redriveMessageResponse{}, failed(code, err)
+	}
+	return redriveMessageResponse{Queue: name, MessageID: req.MessageID, Redriven: done}, nil
 }
 
 func failed(code string, err error) error {

@@ -28,28 +28,28 @@ type statsResponse struct {
 	Config        configFields `json:"config"`
 }
 
-// listTopics is every queue; its concurrency counts as its subscribers.
+// listTopics is every queue, whose concurrency counts as its subscribers, and every topic.
 func (e *endpoints) listTopics(_ context.Context, call *bus.Call, _ noRequest) ([]topicRow, error) {
 	rows := []topicRow{}
-	for _, c := range e.shown(call) {
-		rows = append(rows, topicRow{Name: c.Name, BrokerType: brokerType, SubscriberCount: max(c.Concurrency, 0)})
+	for _, t := range e.shown(call) {
+		rows = append(rows, topicRow{Name: t.name, BrokerType: t.broker(), SubscriberCount: e.consumers(t)})
 	}
 	return rows, nil
 }
 
-// topicStats counts the messages of a queue. depth is those that wait.
+// topicStats counts the messages of a queue or of a topic. depth is those that wait.
 func (e *endpoints) topicStats(ctx context.Context, call *bus.Call, req statsRequest) (statsResponse, error) {
 	name := first(req.Topic, req.Queue)
 	if name == "" {
 		return statsResponse{}, &bus.Error{Code: protocol.CodeTopicRequired, Message: "missing required field: topic"}
 	}
-	c, err := e.visible(call, name)
+	t, err := e.visible(call, name)
 	if err != nil {
 		return statsResponse{}, failed(protocol.CodeNotFound, err)
 	}
-	s, err := e.q.Stats(ctx, name)
+	s, err := e.stats(ctx, t)
 	if err != nil {
 		return statsResponse{}, err
 	}
-	return statsResponse{Depth: s.Depth, ConsumerCount: max(c.Concurrency, 0), DLQDepth: s.DeadLetters, Config: configOf(c)}, nil
+	return statsResponse{Depth: s.Depth, ConsumerCount: e.consumers(t), DLQDepth: s.DeadLetters, Config: configOf(t.queues[0])}, nil
 }

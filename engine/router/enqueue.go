@@ -23,7 +23,7 @@ func (r *Router) submit(ctx context.Context, c *call, name, dedupID string) func
 			return fail(err)
 		}
 	}
-	if cfg, ok := r.cfg.Queue.Config(name); ok && cfg.Internal && c.Connection != "" {
+	if cfg, ok := r.cfg.Queue.Config(name); ok && (cfg.Internal && c.Connection != "" || !cfg.Subscription.IsZero()) {
 		return fail(bus.AsError(&queue.UnknownError{Queue: name}))
 	}
 	receipt := r.cfg.IDs.UUID()

@@ -178,9 +178,13 @@ func (d *Dispatcher) bounded(b *binding, name string) bool {
 }
 
 func (d *Dispatcher) call(ctx context.Context, b Binding, f Firing, functionID string, metadata json.RawMessage) (json.RawMessage, error) {
-	return d.Invoker.Invoke(ctx, bus.Invocation{
+	in := bus.Invocation{
 		FunctionID: functionID, Namespace: b.Namespace, Data: f.Payload, Metadata: metadata, Principal: &b.Principal, Timeout: f.Timeout,
-	})
+	}
+	if functionID == b.FunctionID {
+		in.IdempotencyKey = f.IdempotencyKey
+	}
+	return d.Invoker.Invoke(ctx, in)
 }
 
 // Blocks reports whether the answer of a condition says no: only false does.

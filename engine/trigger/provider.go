@@ -82,6 +82,8 @@ type Firing struct {
 	Metadata bool
 	// Timeout is how long the condition and the function may take each; bus.DefaultTimeout if 0.
 	Timeout time.Duration
+	// IdempotencyKey is equal for repeats of one delivery to the function; may be empty.
+	IdempotencyKey string
 }
 
 // Fire asks the condition of a binding, if it has one, and calls its function for the principal of the binding, once.

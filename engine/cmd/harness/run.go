@@ -28,7 +28,9 @@ func (s *stack) start(ctx context.Context) error {
 		return err
 	}
 	for _, name := range s.queues.Names() {
-		s.consume(name)
+		if c, ok := s.queues.Config(name); ok && c.Subscription.IsZero() { // topics see to those of subscriptions
+			s.consume(name)
+		}
 	}
 	for _, kind := range []embedded.FeedKind{embedded.FeedState, embedded.FeedStream} {
 		s.loop(func() { s.dispatch.Run(s.work, changes{s.db.Feed(kind)}, parallelTriggers) })

@@ -31,6 +31,7 @@ import (
 	"github.com/iii-aws/harness/engine/state"
 	"github.com/iii-aws/harness/engine/stream"
 	"github.com/iii-aws/harness/engine/telemetry"
+	"github.com/iii-aws/harness/engine/topic"
 	"github.com/iii-aws/harness/engine/trigger"
 	"github.com/iii-aws/harness/engine/web"
 	"github.com/iii-aws/harness/functions"
@@ -87,6 +88,8 @@ type stack struct {
 	dispatch   *trigger.Dispatcher
 	cron       *cron.Provider
 	available  *trigger.Available
+	live       *topic.Live
+	durable    *topic.Durable
 	web        *web.Server
 	uploads    *blob.Uploads // nil without an address
 	tokens     *access.Tokens
@@ -227,6 +230,9 @@ func (s *stack) openBus(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.openTopics(ctx); err != nil {
+		return err
+	}
 	if err := s.openWeb(); err != nil {
 		return err
 	}
@@ -246,7 +252,8 @@ func (s *stack) serveEngine() error {
 	all := map[string]bus.Endpoint{}
 	for _, group := range []map[string]bus.Endpoint{
 		state.Endpoints(s.db.State(), state.WithGuard(owners{s.owns})), stream.Endpoints(s.db.Streams(), s.override, logs{owners{s.owns}}), blob.Endpoints(s.db.Blobs(), s.owns),
-		queue.Endpoints(s.queues, queue.WithDefined(s.consume), queue.WithAuthorize(s.router.MayCall)),
+		queue.Endpoints(s.queues, queue.WithDefined(s.consume), queue.WithAuthorize(s.router.MayCall), queue.WithBound(s.durable.Bound)),
+		s.live.Endpoints(), s.durable.Endpoints(),
 		channel.Endpoints(s.channels), s.uploadEndpoints(), s.tokens.Endpoints(), s.gateway.Endpoints(), s.router.Endpoints(), s.triggers.Endpoints(),
 		s.registry.Endpoints(registry.Views{Triggers: s.triggers, Active: s.router.Active, Metrics: s.collector.Latest}),
 	} {

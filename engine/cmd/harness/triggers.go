@@ -20,6 +20,9 @@ func (s *stack) provideTriggers() error {
 	if s.available, err = trigger.NewAvailable(s.dispatch, s.registry); err != nil {
 		return err
 	}
+	if err := s.provideTopics(); err != nil {
+		return err
+	}
 	s.loop(func() { s.available.Run(s.work) })
 	s.loop(func() {
 		<-s.work.Done()
