@@ -20,6 +20,7 @@ const (
 
 	branchPage   = 0x01
 	leafPage     = 0x02
+	metaPage     = 0x04
 	freelistPage = 0x10
 
 	bucketFlag  = 0x01
@@ -61,10 +62,19 @@ func checkFile(f io.ReaderAt, size uint64, record func(bucket string, key, value
 
 // boltPage is a page with those that it overflows into.
 type boltPage struct {
-	id    uint64
-	flags uint16
-	count int
-	b     []byte // with the header
+	id       uint64
+	flags    uint16
+	count    int
+	overflow uint64
+	b        []byte // with the header
+}
+
+// parsePage reads the header that b starts with.
+func parsePage(b []byte) boltPage {
+	ne := binary.NativeEndian
+	return boltPage{
+		id: ne.Uint64(b), flags: ne.Uint16(b[8:]), count: int(ne.Uint16(b[10:])), overflow: uint64(ne.Uint32(b[12:])), b: b,
+	}
 }
 
 // page reads a page that nothing else may refer to.
@@ -76,31 +86,30 @@ func (c *fileCheck) page(id uint64) (boltPage, error) {
 	if _, err := c.f.ReadAt(b, int64(id*c.meta.pageSize)); err != nil {
 		return boltPage{}, fmt.Errorf("page %d: %w", id, err)
 	}
-	ne := binary.NativeEndian
-	p := boltPage{id: ne.Uint64(b), flags: ne.Uint16(b[8:]), count: int(ne.Uint16(b[10:]))}
-	overflow := uint64(ne.Uint32(b[12:]))
-	if p.id != id || overflow >= c.meta.pages-id {
+	p := parsePage(b)
+	if p.id != id || p.overflow >= c.meta.pages-id {
 		return boltPage{}, fmt.Errorf("page %d is not a page", id)
 	}
-	for n := id; n <= id+overflow; n++ {
+	for n := id; n <= id+p.overflow; n++ {
 		if c.seen[n] {
 			return boltPage{}, fmt.Errorf("page %d is used twice", n)
 		}
 		c.seen[n] = true
 	}
-	if overflow == 0 {
-		p.b = b
+	if p.overflow == 0 {
 		return p, nil
 	}
-	p.b = make([]byte, (overflow+1)*c.meta.pageSize)
+	p.b = make([]byte, (p.overflow+1)*c.meta.pageSize)
 	if _, err := c.f.ReadAt(p.b, int64(id*c.meta.pageSize)); err != nil {
 		return boltPage{}, fmt.Errorf("page %d: %w", id, err)
 	}
 	return p, nil
 }
 
-// tree checks the pages of a bucket below a page. Keys must lie in [low, high);
-// nil is no bound.
+// tree checks the pages of a bucket below a page. The first key must be low and
+// all must be below high; nil is no bound. Only >= low would not do: bbolt looks
+// for a page in its parent by its first key, and if that differs keeps the element
+// of the old page beside that of the new.
 func (c *fileCheck) tree(bucket string, id uint64, low, high []byte, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("page %d lies too deep", id)
@@ -158,60 +167,90 @@ func (c *fileCheck) branch(bucket string, p boltPage, low, high []byte, depth in
 }
 
 func (c *fileCheck) leaf(bucket string, p boltPage, low, high []byte, depth int) error {
-	ne := binary.NativeEndian
-	if e, ok := p.element(0); ok && p.count == 0 && !bytes.Equal(e[:pageElement], make([]byte, pageElement)) {
-		return fmt.Errorf("page %d: empty, and has an element", p.id)
-	}
-	var keys [][]byte
-	next := p.data()
-	for i := range p.count {
-		e, ok := p.element(i)
-		if !ok {
-			return fmt.Errorf("page %d: element %d is out of bounds", p.id, i)
-		}
-		ksize, vsize := uint64(ne.Uint32(e[8:])), uint64(ne.Uint32(e[12:]))
-		both, ok := cut(e, ne.Uint32(e[4:]), ksize+vsize)
-		if !ok {
-			return fmt.Errorf("page %d: element %d is out of bounds", p.id, i)
-		}
-		var err error
-		if next, err = p.packed(i, ne.Uint32(e[4:]), next, len(both)); err != nil {
-			return err
-		}
-		key, value := both[:ksize], both[ksize:]
-		keys = append(keys, key)
-		if ne.Uint32(e)&bucketFlag != 0 {
-			err = c.bucket(join(bucket, key), value, depth)
-		} else {
-			err = c.record(bucket, key, value)
-		}
-		if err != nil {
-			return err
-		}
+	keys, _, err := c.elements(bucket, p, depth)
+	if err != nil {
+		return err
 	}
 	return ordered(p, keys, low, high)
 }
 
-// bucket checks a bucket by its entry in another one.
-func (c *fileCheck) bucket(name string, value []byte, depth int) error {
-	if len(value) < bucketHeader {
-		return fmt.Errorf("bucket %s: entry too short", name)
+// elements checks what stands in a leaf, and gives its keys and where it ends.
+func (c *fileCheck) elements(bucket string, p boltPage, depth int) (keys [][]byte, end int, err error) {
+	ne := binary.NativeEndian
+	if e, ok := p.element(0); ok && p.count == 0 && !bytes.Equal(e[:pageElement], make([]byte, pageElement)) {
+		return nil, 0, fmt.Errorf("page %d: empty, and has an element", p.id)
 	}
-	if root := binary.NativeEndian.Uint64(value); root != 0 {
-		return c.tree(name, root, nil, nil, depth+1)
+	end = p.data()
+	for i := range p.count {
+		e, ok := p.element(i)
+		if !ok {
+			return nil, 0, fmt.Errorf("page %d: element %d is out of bounds", p.id, i)
+		}
+		ksize, vsize := uint64(ne.Uint32(e[8:])), uint64(ne.Uint32(e[12:]))
+		both, ok := cut(e, ne.Uint32(e[4:]), ksize+vsize)
+		if !ok {
+			return nil, 0, fmt.Errorf("page %d: element %d is out of bounds", p.id, i)
+		}
+		if end, err = p.packed(i, ne.Uint32(e[4:]), end, len(both)); err != nil {
+			return nil, 0, err
+		}
+		key, value := both[:ksize], both[ksize:]
+		keys = append(keys, key)
+		if err := c.element(bucket, ne.Uint32(e), key, value, depth); err != nil {
+			return nil, 0, fmt.Errorf("page %d: %w", p.id, err)
+		}
 	}
-	// A small bucket has its only page in the entry.
-	b := value[bucketHeader:]
-	if len(b) < pageHeader || binary.NativeEndian.Uint16(b[8:]) != leafPage {
-		return fmt.Errorf("bucket %s: no page", name)
-	}
-	return c.leaf(name, boltPage{flags: leafPage, count: int(binary.NativeEndian.Uint16(b[10:])), b: b}, nil, nil, depth+1)
+	return keys, end, nil
 }
 
-// freelist checks that no free page is in use.
+// element checks an element of a leaf. At the top all are buckets, and below all
+// are records.
+func (c *fileCheck) element(bucket string, flags uint32, key, value []byte, depth int) error {
+	switch {
+	case bucket == "" && flags == bucketFlag && len(key) > 0:
+		return c.bucket(string(key), value, depth)
+	case bucket != "" && flags == 0:
+		return c.record(bucket, key, value)
+	}
+	return fmt.Errorf("element %q of bucket %q has the flags %#x", key, bucket, flags)
+}
+
+// bucket checks a bucket by its entry in the top one.
+func (c *fileCheck) bucket(name string, value []byte, depth int) error {
+	if len(value) < bucketHeader {
+		return fmt.Errorf("bucket %q: entry too short", name)
+	}
+	page := value[bucketHeader:]
+	if root := binary.NativeEndian.Uint64(value); root != 0 {
+		if len(page) != 0 {
+			return fmt.Errorf("bucket %q: entry too long", name)
+		}
+		return c.tree(name, root, nil, nil, depth+1)
+	}
+	// A small bucket has its only page in the entry, with no id: bbolt would
+	// free the page of any other id with the next write.
+	if len(page) < pageHeader {
+		return fmt.Errorf("bucket %q: no page", name)
+	}
+	p := parsePage(page)
+	if p.id != 0 || p.flags != leafPage || p.overflow != 0 {
+		return fmt.Errorf("bucket %q: no page of a small bucket", name)
+	}
+	keys, end, err := c.elements(name, p, depth+1)
+	if err != nil {
+		return fmt.Errorf("bucket %q: %w", name, err)
+	}
+	if end != len(page) {
+		return fmt.Errorf("bucket %q: its page ends at %d of %d bytes", name, end, len(page))
+	}
+	return ordered(p, keys, nil, nil)
+}
+
+// freelist checks, after all trees, that every page is either in use or free. A
+// page that is neither has been cut off from its tree.
 func (c *fileCheck) freelist() error {
 	if c.meta.freelist == noFreelist {
-		return nil
+		return nil // bbolt takes what is not in use
 	}
 	p, err := c.page(c.meta.freelist)
 	if err != nil {
@@ -233,6 +272,11 @@ func (c *fileCheck) freelist() error {
 			return fmt.Errorf("page %d is free and in use", id)
 		}
 		c.seen[id] = true
+	}
+	for id := uint64(2); id < c.meta.pages; id++ {
+		if !c.seen[id] {
+			return fmt.Errorf("page %d is neither free nor in use", id)
+		}
 	}
 	return nil
 }
@@ -268,23 +312,17 @@ func cut(b []byte, pos uint32, n uint64) ([]byte, bool) {
 	return b[pos:end:end], true
 }
 
+// ordered checks the keys of a page, see tree.
 func ordered(p boltPage, keys [][]byte, low, high []byte) error {
-	last := low
+	if low != nil && (len(keys) == 0 || !bytes.Equal(keys[0], low)) {
+		return fmt.Errorf("page %d: its first key is not that of its parent", p.id)
+	}
 	for i, k := range keys {
-		order := bytes.Compare(last, k)
-		if last != nil && (order > 0 || order == 0 && i > 0) || high != nil && bytes.Compare(k, high) >= 0 {
+		if len(k) == 0 || i > 0 && bytes.Compare(keys[i-1], k) >= 0 || high != nil && bytes.Compare(k, high) >= 0 {
 			return fmt.Errorf("page %d: key %d is out of order", p.id, i)
 		}
-		last = k
 	}
 	return nil
-}
-
-func join(bucket string, key []byte) string {
-	if bucket == "" {
-		return string(key)
-	}
-	return bucket + "/" + string(key)
 }
 
 // sealed are the buckets whose values end with a checksum, see sealedSum.

@@ -71,6 +71,9 @@ func metaAt(f io.ReaderAt, offset, size uint64) (boltMeta, error) {
 	if !ok || offset != 0 && offset != m.pageSize {
 		return boltMeta{}, errMeta
 	}
+	if p := parsePage(page[:]); p.id != offset/m.pageSize || p.flags != metaPage || p.count != 0 || p.overflow != 0 {
+		return boltMeta{}, errMeta
+	}
 	return m, nil
 }
 
