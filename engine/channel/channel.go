@@ -27,6 +27,8 @@ const (
 type Message struct {
 	Data   []byte
 	Binary bool
+	// Socket: it came over a socket of a connection.
+	Socket bool
 }
 
 // Writer is the writing end. One goroutine at a time.

@@ -34,6 +34,9 @@ type SocketConfig struct {
 	// pages; the status is for a refused one. Nil admits all: the key of a
 	// channel is its guard.
 	Admit func(*http.Request) (status int, err error)
+	// Edge makes what the text messages of one channel go through on their way
+	// from a writer in the process to a reading socket; nil changes nothing.
+	Edge func() func(text []byte) []byte
 }
 
 // Sockets serves the ends of channels as WebSockets. Messages are relayed one
@@ -133,12 +136,19 @@ func (s *Sockets) read(ws *websocket.Conn, r Reader) {
 		return
 	}
 	defer ws.CloseNow()
+	edge := func(text []byte) []byte { return text }
+	if s.cfg.Edge != nil {
+		edge = s.cfg.Edge()
+	}
 	ctx := ws.CloseRead(s.life.Context()) // a reader has nothing to say; it ends with its socket
 	for {
 		m, err := r.Read(ctx)
 		if errors.Is(err, io.EOF) {
 			s.shut(ws)
 			return
+		}
+		if err == nil && !m.Socket && !m.Binary {
+			m.Data = edge(m.Data)
 		}
 		if err != nil || s.post(ctx, ws, m) != nil {
 			return // it has left
@@ -176,7 +186,7 @@ func (s *Sockets) write(ws *websocket.Conn, w Writer) {
 		if err != nil {
 			return // closed, lost, or too large: the channel ends
 		}
-		if err := w.Write(s.life.Context(), Message{Data: data, Binary: kind == websocket.MessageBinary}); err != nil {
+		if err := w.Write(s.life.Context(), Message{Data: data, Binary: kind == websocket.MessageBinary, Socket: true}); err != nil {
 			return // the reader is gone: the socket is dropped
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/iii-aws/harness/engine/channel"
 	"github.com/iii-aws/harness/engine/otlp"
+	"github.com/iii-aws/harness/internal/agent"
 )
 
 // openSide makes what is served beside the bus on its address: the ends of
@@ -22,7 +23,8 @@ func (s *stack) openSide() error {
 		s.onClose(func(context.Context) error { return forward.Close() })
 	}
 	s.collector = otlp.NewCollector(otlp.Config{Clock: s.clock, Logger: s.logger, Forward: forward, Admit: func(r *http.Request) (int, error) { return s.gateway.AdmitLocal(r) }})
-	s.sockets = channel.NewSockets(channel.SocketConfig{Broker: s.channels, Logger: s.logger, Admit: func(r *http.Request) (int, error) { return s.gateway.AdmitSide(r) }})
+	s.sockets = channel.NewSockets(channel.SocketConfig{Broker: s.channels, Logger: s.logger, Admit: func(r *http.Request) (int, error) { return s.gateway.AdmitSide(r) },
+		Edge: func() func([]byte) []byte { return agent.NewRepeater().Next }})
 	s.onClose(func(ctx context.Context) error { return errors.Join(s.sockets.Close(ctx), s.collector.Close(ctx)) })
 	return nil
 }

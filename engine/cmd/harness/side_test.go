@@ -108,3 +108,55 @@ func TestWorkerShowsItsLatestMetrics(t *testing.T) {
 		ask()
 	}
 }
+
+// TestStockReaderGetsPartials: of a provider in this process, and only there.
+func TestStockReaderGetsPartials(t *testing.T) {
+	t.Parallel()
+	s := startDev(t, t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	c := dial(t, s)
+	var ends struct{ Writer, Reader channel.Ref }
+	if err := call(ctx, c, channel.FunctionCreate, map[string]any{}, &ends); err != nil {
+		t.Fatal(err)
+	}
+	r, _, err := side(ctx, s, channel.SocketPath+ends.Reader.ChannelID+"?key="+url.QueryEscape(ends.Reader.AccessKey)+"&dir=read", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.CloseNow()
+	r.SetReadLimit(-1)
+	err = call(ctx, c, "provider::scripted::stream", map[string]any{
+		"writer_ref": ends.Writer, "model": "scripted-1", "tools": []any{},
+		"messages": []any{map[string]any{"role": "user", "content": []any{map[string]any{"type": "text", "text": "hello there"}}, "timestamp": 1}},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	partial := ""
+	for {
+		_, b, err := r.Read(ctx)
+		if err != nil {
+			t.Fatalf("no terminal event: %v", err)
+		}
+		var e struct {
+			Type    string
+			Partial *struct{ Content []struct{ Text string } }
+		}
+		if err := json.Unmarshal(b, &e); err != nil {
+			t.Fatalf("%s: %v", b, err)
+		}
+		if e.Type == "done" {
+			break
+		}
+		if e.Type == "text_delta" {
+			if e.Partial == nil || len(e.Partial.Content) != 1 || len(e.Partial.Content[0].Text) <= len(partial) {
+				t.Fatalf("a delta behind %q: %s", partial, b)
+			}
+			partial = e.Partial.Content[0].Text
+		}
+	}
+	if partial != "You said: hello there" {
+		t.Errorf("the last partial is %q", partial)
+	}
+}
