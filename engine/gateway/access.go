@@ -25,6 +25,10 @@ func (a *Access) grant(c router.Caller) (*access.Grant, error) {
 		if conn := a.server.find(c.Connection); conn != nil {
 			return conn.grant, nil
 		}
+		// A connection that was cut may come back; what it asked for goes on.
+		if conn, ok := c.Conn.(*conn); ok && !conn.revoked.Load() && !conn.expired() {
+			return conn.grant, nil
+		}
 	}
 	return nil, &bus.Error{Code: protocol.CodeForbidden, Message: "the connection is closed"}
 }

@@ -22,6 +22,7 @@ type conn struct {
 	wire     *wire
 	id       string
 	workerID string
+	token    string // with which the worker comes back
 	remote   string
 	grant    *access.Grant
 	limits   limits
@@ -39,6 +40,11 @@ type conn struct {
 	reason string
 	closes sync.Once
 	out    *outbox.Box[[]byte]
+	unsent unsent
+	// broken: the peer broke a limit; revoked: its token is no more; left: it closed the socket.
+	broken  atomic.Bool
+	revoked atomic.Bool
+	left    atomic.Bool
 
 	fixed   chan struct{} // closed once the namespace is known
 	fixOnce sync.Once
@@ -49,7 +55,7 @@ type conn struct {
 }
 
 func (s *Server) newConn(ws *websocket.Conn, w *wire, g *access.Grant, remote string, chunks bool) *conn {
-	c := &conn{server: s, ws: ws, wire: w, id: s.cfg.IDs.UUID(), workerID: s.cfg.IDs.UUID(), grant: g, limits: s.limits(), chunks: chunks,
+	c := &conn{server: s, ws: ws, wire: w, id: s.cfg.IDs.UUID(), workerID: s.cfg.IDs.UUID(), token: s.cfg.IDs.UUID(), grant: g, limits: s.limits(), chunks: chunks,
 		fixed: make(chan struct{}), opened: make(chan struct{})}
 	if host, _, err := net.SplitHostPort(remote); err == nil {
 		c.remote = host
@@ -109,9 +115,9 @@ func (c *conn) queue(ctx context.Context, f protocol.Frame) error {
 		if c.live.Err() != nil {
 			return bus.ErrGone
 		}
-		ok, space := c.out.Offer(b, len(b))
-		if ok {
-			return nil
+		ok, space, err := c.offer(b)
+		if ok || err != nil {
+			return err
 		}
 		select {
 		case <-space:
@@ -127,7 +133,7 @@ func (c *conn) expired() bool { return c.grant.Expired(c.server.cfg.Clock.Now())
 // greet tells the peer who it is: the first frame it gets.
 func (c *conn) greet() {
 	c.greeted.Do(func() {
-		if err := c.queue(c.live, &protocol.WorkerRegistered{WorkerID: c.workerID, ReattachToken: c.server.cfg.IDs.UUID()}); err != nil {
+		if err := c.queue(c.live, &protocol.WorkerRegistered{WorkerID: c.workerID, ReattachToken: c.token}); err != nil {
 			c.server.cfg.Logger.Debug("greeting not sent", "connection", c.id, "error", err)
 		}
 		close(c.opened)
@@ -151,7 +157,11 @@ func (c *conn) serve() {
 		helpers.Go(c.age)
 	}
 	err := c.read()
-	c.server.cfg.Router.Detach(c)
+	c.left.Store(websocket.CloseStatus(err) != -1)
+	hold := c.server.cfg.Router.Detach(c)
+	if c.broken.Load() {
+		c.pause(hold)
+	}
 	c.close(websocket.StatusNormalClosure, "")
 	helpers.Wait()
 	if websocket.CloseStatus(err) == -1 && !errors.Is(err, context.Canceled) {

@@ -36,7 +36,7 @@ func (c *conn) read() error {
 	})
 	defer in.running.Wait()
 	defer in.stopExpiry()
-	grace := c.server.cfg.Clock.NewTimer(AnnounceGrace)
+	grace := c.server.cfg.Clock.NewTimer(c.server.cfg.NamespaceGrace)
 	defer grace.Stop()
 	source, ended := c.source()
 	for {
@@ -192,7 +192,9 @@ func (c *conn) call(f protocol.Frame) {
 		if err := c.Send(c.live, &protocol.Pong{}); err != nil {
 			c.server.cfg.Logger.Debug("pong not sent", "connection", c.id, "error", err)
 		}
-	case *protocol.Pong, *protocol.Reattach, *protocol.RegisterService:
+	case *protocol.Reattach:
+		r.Reattach(c, f)
+	case *protocol.Pong, *protocol.RegisterService:
 	default:
 		c.server.cfg.Logger.Warn("frame dropped: only the bus sends it", "connection", c.id, "type", f.Type())
 	}

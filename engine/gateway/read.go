@@ -28,7 +28,8 @@ func (c *conn) receive(yield func(delivery)) error {
 			var broken *violation
 			if errors.As(err, &broken) {
 				c.server.cfg.Logger.Warn("connection closed", "connection", c.id, "principal", c.grant.Principal.ID, "code", int(broken.code), "reason", broken.reason)
-				c.close(broken.code, broken.reason)
+				c.broken.Store(true)
+				c.shut(broken.code, broken.reason) // who serves the socket closes it
 				return broken
 			}
 			return err

@@ -32,6 +32,8 @@ type Config struct {
 	Logger *slog.Logger
 	// RequireToken ends the local exception.
 	RequireToken bool
+	// NamespaceGrace is how long the namespace of a connection waits for an announce; AnnounceGrace if 0.
+	NamespaceGrace time.Duration
 	// Origins of pages that may connect without a token.
 	Origins []string
 	// Strict has the server behave as API Gateway; nil: it does not.
@@ -65,6 +67,9 @@ type Server struct {
 func New(cfg Config) *Server {
 	if cfg.Strict != nil {
 		cfg.RequireToken = true
+	}
+	if cfg.NamespaceGrace == 0 {
+		cfg.NamespaceGrace = AnnounceGrace
 	}
 	s := &Server{cfg: cfg, conns: map[string]*conn{}}
 	s.base, s.stop = context.WithCancel(context.Background())
@@ -154,6 +159,7 @@ func (s *Server) revoke(tokenID string) {
 	}
 	s.mu.Unlock()
 	for _, c := range gone {
+		c.revoked.Store(true)
 		c.shut(websocket.StatusPolicyViolation, "token revoked")
 		go c.close(websocket.StatusPolicyViolation, "token revoked")
 	}

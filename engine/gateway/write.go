@@ -37,6 +37,7 @@ func (c *conn) flush() error {
 		if err != nil {
 			return err
 		}
+		c.unsent.written()
 	}
 }
 
@@ -61,6 +62,7 @@ func (c *conn) post(ctx context.Context, b []byte, more bool) error {
 // message sends one message: whole, in several frames, or in chunks to a peer
 // that takes them.
 func (c *conn) message(ctx context.Context, b []byte) error {
+	c.unsent.begin(b)
 	c.lastOut.Store(int64(c.server.cfg.Clock.Monotonic()))
 	if c.chunks && len(b) > protocol.GatewayMaxFrame && len(b) <= protocol.MaxChunkedMessage {
 		pieces, err := protocol.Split(b, c.server.cfg.IDs.UUID())

@@ -76,10 +76,7 @@ func (r *Registry) Register(ctx context.Context, connection, namespace, id strin
 		e.Kind = bus.KindHTTP
 	}
 	r.stack(k).push(&Registration{Entry: e, Remote: f.Remote})
-	if r.byConn[connection] == nil {
-		r.byConn[connection] = map[key]bool{}
-	}
-	r.byConn[connection][k] = true
+	r.note(connection, k)
 	r.index(k)
 	r.notify()
 	return nil

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/iii-aws/harness/engine/bus"
@@ -27,6 +28,8 @@ type Registration struct {
 	Remote json.RawMessage
 	// Builtin is set on functions of built-in workers.
 	Builtin bool
+	// moved: its worker has a new connection, and has not yet registered it there.
+	moved bool
 }
 
 // key names a stack.
@@ -52,17 +55,44 @@ func (s *stack) top() (*Registration, State) {
 	return s.base, Live
 }
 
-// push puts a registration of a connection on top, in place of an earlier one of the same connection.
+// of is the place of a connection's registration; -1 if it has none.
+func (s *stack) of(connection string) int {
+	return slices.IndexFunc(s.above, func(r *Registration) bool { return r.Connection == connection })
+}
+
+// push puts a registration of a connection on top, in place of an earlier one of the same connection. One that was moved
+// from an earlier connection of the worker keeps its place, and opens no sticky id that is away.
 func (s *stack) push(r *Registration) {
-	kept := make([]*Registration, 0, len(s.above)+1)
-	for _, other := range s.above {
-		if other.Connection != r.Connection {
-			kept = append(kept, other)
-		}
-	}
-	s.above = append(kept, r)
-	s.away = false
 	s.replaced = s.replaced || s.sticky
+	i := s.of(r.Connection)
+	if i >= 0 && s.above[i].moved {
+		s.above = slices.Clone(s.above)
+		s.above[i] = r
+		return
+	}
+	if i >= 0 {
+		s.above = slices.Concat(s.above[:i], s.above[i+1:])
+	}
+	s.above = append(s.above[:len(s.above):len(s.above)], r)
+	s.away = false
+}
+
+// move hands the registration of a connection to the one that follows it. What that has registered itself takes the
+// place.
+func (s *stack) move(from, to, workerID string) {
+	i, j := s.of(from), s.of(to)
+	if i < 0 {
+		return
+	}
+	s.above = slices.Clone(s.above)
+	if j >= 0 {
+		s.above[i] = s.above[j]
+		s.above = slices.Delete(s.above, j, j+1)
+		return
+	}
+	next := *s.above[i]
+	next.Connection, next.WorkerID, next.moved = to, workerID, true
+	s.above[i] = &next
 }
 
 // drop removes the registration of a connection and reports whether there was one.

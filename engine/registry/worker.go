@@ -16,6 +16,8 @@ const (
 	StatusAvailable = "available"
 	// StatusSuspect is a worker that let two calls in a row time out.
 	StatusSuspect = "suspect"
+	// StatusAway is a worker that has lost its connection and may come back.
+	StatusAway = "away"
 )
 
 // Worker is a built-in worker or a connected one.
@@ -23,10 +25,12 @@ type Worker struct {
 	// ID is the worker id of a connection, the name of a built-in worker.
 	ID         string
 	Connection string // empty for built-in workers
-	Builtin    bool
-	Name       string // as announced; may be empty
-	Namespace  string // empty until it is fixed
-	Announced  bool
+	// Address is the first connection of the worker: what its calls have as their Connection, also when it has another now.
+	Address   string
+	Builtin   bool
+	Name      string // as announced; may be empty
+	Namespace string // empty until it is fixed
+	Announced bool
 	// The rest of the announce; empty strings if not told.
 	Runtime, Version, Description, OS, Isolation string
 	PID                                          *int64
@@ -63,7 +67,7 @@ func (r *Registry) Connect(connection, workerID, ip string, p bus.Principal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.workers[connection] = &Worker{
-		ID: workerID, Connection: connection, Status: StatusConnected, IP: ip, Principal: p.ID, ConnectedAt: r.cfg.Clock.Now(),
+		ID: workerID, Connection: connection, Address: connection, Status: StatusConnected, IP: ip, Principal: p.ID, ConnectedAt: r.cfg.Clock.Now(),
 	}
 	r.notify()
 }

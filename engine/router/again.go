@@ -12,7 +12,7 @@ import (
 func (r *Router) again(p *peer, c *call, f *protocol.InvocationResult) bool {
 	e := f.Error
 	if e == nil || e.Code != protocol.CodeFunctionNotFound || strings.Contains(e.Message, " in namespace ") ||
-		r.cfg.Registry.Owns(p.conn.ID(), c.FunctionID) || !c.takeBack() {
+		r.owns(p, c) || !c.takeBack() {
 		return false
 	}
 	r.background(func() {
@@ -21,6 +21,14 @@ func (r *Router) again(p *peer, c *call, f *protocol.InvocationResult) bool {
 		}
 	})
 	return true
+}
+
+// owns reports whether a worker has the function of a call. What it has not registered again since it came back, and now
+// does not know, it has not.
+func (r *Router) owns(p *peer, c *call) bool {
+	connection := p.conn().ID()
+	r.cfg.Registry.Disown(connection, c.Namespace, c.FunctionID)
+	return r.cfg.Registry.Owns(connection, c.FunctionID)
 }
 
 // takeBack undoes handOver, so that the call can be handed to another. It reports false if nobody waits for the call
@@ -32,11 +40,25 @@ func (c *call) takeBack() bool {
 		return false
 	}
 	c.moves++
+	c.unhand()
+	return true
+}
+
+// returned undoes handOver for a call that was not sent.
+func (c *call) returned() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.done {
+		c.unhand()
+	}
+}
+
+// unhand undoes handOver. The caller holds mu.
+func (c *call) unhand() {
 	if c.counted {
 		c.counted = false
 		c.caller.add(-1)
 		c.callee.add(-1)
 	}
 	c.callee, c.socket, c.cancel = nil, nil, nil
-	return true
 }

@@ -54,14 +54,14 @@ func (r *Router) announce(_ context.Context, call *bus.Call, req announceRequest
 			}
 		}
 	}
-	r.cfg.Registry.Announce(call.Connection, registry.Announcement{
+	r.cfg.Registry.Announce(p.conn().ID(), registry.Announcement{
 		Runtime: req.Runtime, Version: req.Version, Name: req.Name, Description: req.Description, OS: req.OS,
 		Isolation: req.Isolation, PID: req.PID, Telemetry: req.Telemetry,
 	})
-	if now := r.FixNamespace(p.conn, namespace); req.Namespace != nil && now != namespace {
+	if now := r.FixNamespace(p.conn(), namespace); req.Namespace != nil && now != namespace {
 		r.log.Warn("a worker announced another namespace than the one it has",
-			"worker_id", p.conn.WorkerID(), "namespace", now, "announced", namespace)
+			"worker_id", p.conn().WorkerID(), "namespace", now, "announced", namespace)
 	}
-	r.event(p, EventUpdated)
+	r.event(p.link.Load(), EventUpdated)
 	return announceResponse{Success: true}, nil
 }

@@ -29,7 +29,7 @@ func (r *Router) authorize(made *bus.Call, namespace, functionID string, access 
 	if p == nil {
 		return &bus.Error{Code: protocol.CodeForbidden, Message: "the connection is closed"}
 	}
-	if reg, _ := r.cfg.Registry.Resolve(namespace, functionID); reg != nil && reg.Meta.Internal && reg.Connection != made.Connection {
+	if reg, _ := r.cfg.Registry.Resolve(namespace, functionID); reg != nil && reg.Meta.Internal && r.peer(reg.Connection) != p {
 		return internalFunction(functionID)
 	}
 	if r.cfg.Access == nil {

@@ -18,7 +18,8 @@ import (
 //	                  for every triggerregistrationresult, at once, in the order they came
 //	HandleInvoke      for every invokefunction, at once, in the order they came
 //	HandleResult      for every invocationresult, at once, in the order they came
-//	Detach            once, when the socket is gone for good
+//	Reattach          for every reattach, at once
+//	Detach            once, when the socket has ended
 //
 // None of these methods runs a handler of a built-in function itself, so the loop that reads the socket may call them
 // directly. They block only where Send of another connection does, a slow receiver holds its senders back, and Detach
@@ -28,6 +29,9 @@ type Conn interface {
 	ID() string
 	// WorkerID is the UUID that was minted for the connection.
 	WorkerID() string
+	// ReattachToken is the secret that was minted for the connection: with it the worker comes back. It was told to the
+	// worker with the worker id, and to nobody else.
+	ReattachToken() string
 	// Principal is who the connection is. It does not change.
 	Principal() bus.Principal
 	// MayActForOthers reports whether the connection's token has the scope act_as.
@@ -38,12 +42,21 @@ type Conn interface {
 	// sender keep their order. Errors: bus.ErrGone once the connection is closed, bus.ErrTooLarge for a frame above its
 	// limit, else that of ctx. After an error nothing of the frame is sent.
 	Send(ctx context.Context, f protocol.Frame) error
+	// Close ends the connection, because its worker has another. It does not wait.
+	Close()
+	// Unsent is called by Detach, once. From then on Send fails with bus.ErrGone. It returns the frames that Send took and
+	// that have certainly not reached the peer, in order.
+	Unsent() []protocol.Frame
+	// Cut reports, once the connection has ended, whether it did so otherwise than by a Close of its peer.
+	Cut() bool
 	// NamespaceFixed is called once, when the namespace of the connection is known. It must not call the router.
 	NamespaceFixed(namespace string)
 }
 
 // Caller is a socket that asks for something.
 type Caller struct {
+	// Conn is its connection, which may have ended.
+	Conn       Conn
 	Connection string
 	WorkerID   string
 	// Namespace is that of the connection; empty while it is not fixed.
@@ -79,6 +92,8 @@ type Triggers interface {
 	Result(c Caller, f *protocol.TriggerRegistrationResult)
 	// Move hands the bindings and types of a connection to the one that follows it.
 	Move(from, to string)
+	// Prune removes what was moved to a connection and was not registered there since.
+	Prune(connection string)
 	// Drop removes all bindings and types of a connection.
 	Drop(connection string)
 }

@@ -37,12 +37,35 @@ func (r *Router) dispatch(ctx context.Context, c *call) error {
 			r.runRemote(ctx, c, reg)
 			return nil
 		}
-		if p := r.peer(reg.Connection); p != nil && p.give(c, reg.Meta, r.cfg.IDs) {
-			return r.send(ctx, c, p)
+		if p := r.peer(reg.Connection); p != nil {
+			if done, err := r.give(ctx, c, reg, p); done {
+				return err
+			}
 		}
-		// The connection went after it was looked up.
+		// The worker went after it was looked up.
 	}
 	return protocol.InvocationStopped()
+}
+
+// give hands a call to a worker, or has it wait for one that is away. done is false if it is to be looked for anew.
+func (r *Router) give(ctx context.Context, c *call, reg *registry.Registration, p *peer) (done bool, err error) {
+	resume := func() { r.resume(context.WithoutCancel(ctx), c) }
+	to, parked, ok := p.give(c, reg.Meta, r.cfg.IDs, resume)
+	switch {
+	case parked && !ok:
+		return true, overfull(c.FunctionID)
+	case parked:
+		return true, nil
+	case !ok:
+		return false, nil
+	}
+	err = r.send(ctx, c, p, to)
+	if !errors.Is(err, bus.ErrGone) {
+		return true, err
+	}
+	// Nothing was sent: the connection closes, and the call waits with those that come later.
+	c.returned()
+	return p.park(to, c, resume), nil
 }
 
 // reachable refuses calls of internal functions from sockets other than the one that serves it. What a socket had stored
@@ -52,10 +75,10 @@ func (r *Router) reachable(c *call, reg *registry.Registration) error {
 	case !reg.Meta.Internal, c.Connection == "" && !c.external:
 		return nil
 	case c.external:
-		if p := r.peer(reg.Connection); p != nil && p.conn.Principal().ID == c.Principal.ID {
+		if p := r.peer(reg.Connection); p != nil && p.conn().Principal().ID == c.Principal.ID {
 			return nil
 		}
-	case reg.Connection == c.Connection:
+	case reg.Connection != "" && r.peer(reg.Connection) == r.peer(c.Connection):
 		return nil
 	}
 	return internalFunction(c.FunctionID)
@@ -96,20 +119,25 @@ func isObject(data json.RawMessage) bool {
 	return false
 }
 
-// send posts a call that the peer was given.
-func (r *Router) send(ctx context.Context, c *call, p *peer) error {
+// send posts a call that the peer was given. After an error the call is no longer given to it. bus.ErrGone comes back as
+// it is; the call then still is the caller's.
+func (r *Router) send(ctx context.Context, c *call, p *peer, to *link) error {
 	frame := &protocol.InvokeFunction{
 		InvocationID: p.idOf(c), FunctionID: c.FunctionID, Data: c.Data, Traceparent: c.Traceparent, Baggage: c.Baggage,
 	}
 	var err error
 	if frame.Metadata, err = busMetadata(&c.Call); err == nil {
-		err = p.conn.Send(ctx, frame)
+		err = to.conn.Send(ctx, frame)
 	}
-	if err != nil {
-		p.drop(c)
-		return sendError(c.FunctionID, err)
+	switch {
+	case err == nil:
+		return nil
+	case !p.root().drop(c):
+		return nil // the worker has gone meanwhile, and the call with it
+	case errors.Is(err, bus.ErrGone):
+		return err
 	}
-	return nil
+	return sendError(c.FunctionID, err)
 }
 
 // sendError is what the caller hears when a call could not be posted.
@@ -119,8 +147,6 @@ func sendError(functionID string, err error) error {
 		return ended(err, functionID, 0)
 	case errors.Is(err, bus.ErrTooLarge):
 		return &bus.Error{Code: protocol.CodeValueTooLarge, Message: "The call of " + functionID + " does not fit a frame of its worker."}
-	case errors.Is(err, bus.ErrGone):
-		return &bus.Error{Code: protocol.CodeChannelSendFailed, Message: "The connection of the worker is closed."}
 	}
 	return &bus.Error{Code: protocol.CodeChannelSendFailed, Message: err.Error()}
 }

@@ -7,16 +7,16 @@ const (
 	EventDisconnected = "worker_disconnected"
 )
 
-// event tells of a worker. The last event ends those of the worker: an announce that is still running tells nothing.
-func (r *Router) event(p *peer, event string) {
+// event tells of a worker. The last event ends those of its connection: an announce that is still running tells nothing.
+func (r *Router) event(on *link, event string) {
 	if r.cfg.WorkerEvent == nil {
 		return
 	}
-	p.telling.Lock()
-	defer p.telling.Unlock()
-	if p.told {
+	on.telling.Lock()
+	defer on.telling.Unlock()
+	if on.told {
 		return
 	}
-	p.told = event == EventDisconnected
-	r.cfg.WorkerEvent(event, p.conn.WorkerID())
+	on.told = event == EventDisconnected
+	r.cfg.WorkerEvent(event, on.conn.WorkerID())
 }

@@ -49,7 +49,7 @@ func (r *Router) HandleInvoke(ctx context.Context, conn Conn, f *protocol.Invoke
 // socketCall is the call that a frame asks for.
 func (r *Router) socketCall(p *peer, f *protocol.InvokeFunction, void bool) (*call, error) {
 	c := &call{since: r.cfg.Clock.Monotonic()}
-	c.FunctionID, c.Namespace, c.Data, c.Connection = f.FunctionID, bus.DefaultNamespace, f.Data, p.conn.ID()
+	c.FunctionID, c.Namespace, c.Data, c.Connection = f.FunctionID, bus.DefaultNamespace, f.Data, p.address()
 	if len(c.Data) == 0 {
 		c.Data = []byte("null")
 	}
@@ -65,7 +65,7 @@ func (r *Router) socketCall(p *peer, f *protocol.InvokeFunction, void bool) (*ca
 	if void {
 		id = "" // the callee answers under an id of the bus
 	}
-	if err := r.identify(c, id, p.conn.WorkerID()); err != nil {
+	if err := r.identify(c, id, p.key); err != nil {
 		return nil, err
 	}
 	c.setTrace(f.Traceparent, f.Baggage)
@@ -74,8 +74,8 @@ func (r *Router) socketCall(p *peer, f *protocol.InvokeFunction, void bool) (*ca
 
 // caller is the socket as Access sees it.
 func (r *Router) caller(p *peer) Caller {
-	w, _ := r.cfg.Registry.Worker(p.conn.ID())
-	return Caller{Connection: p.conn.ID(), WorkerID: p.conn.WorkerID(), Namespace: w.Namespace, Principal: p.conn.Principal()}
+	w, _ := r.cfg.Registry.Worker(p.conn().ID())
+	return Caller{Conn: p.conn(), Connection: p.conn().ID(), WorkerID: p.conn().WorkerID(), Namespace: w.Namespace, Principal: p.conn().Principal()}
 }
 
 // refused is who hears of a refusal: also a caller that waits for nothing, under a fresh id.

@@ -57,7 +57,7 @@ func newRig(t testing.TB, options ...option) *rig {
 	if g.registry, err = registry.New(t.Context(), registry.Config{State: g.state, Clock: g.clock, Logger: logger}); err != nil {
 		t.Fatal(err)
 	}
-	cfg := router.Config{Registry: g.registry, State: g.state, Queue: g.queue, Clock: g.clock, IDs: clock.Sequence(7), Logger: logger}
+	cfg := router.Config{Grace: -1, Registry: g.registry, State: g.state, Queue: g.queue, Clock: g.clock, IDs: clock.Sequence(7), Logger: logger}
 	for _, o := range options {
 		o(&cfg)
 	}
@@ -110,11 +110,18 @@ type conn struct {
 	frames []protocol.Frame
 	more   chan struct{}
 	fixed  string
+	closed bool
+	cut    bool
+	unsent []protocol.Frame
 }
 
 // connect attaches a connection; its worker id is a UUID made of its name.
 func (g *rig) connect(name string) *conn {
-	c := &conn{id: name, principal: bus.Principal{ID: "p-" + name, Role: bus.RoleWorker, WorkspaceID: "ws"}, more: make(chan struct{}, 1024)}
+	return g.connectAs(name, bus.Principal{ID: "p-" + name, Role: bus.RoleWorker, WorkspaceID: "ws"})
+}
+
+func (g *rig) connectAs(name string, p bus.Principal) *conn {
+	c := &conn{id: name, principal: p, more: make(chan struct{}, 1024)}
 	g.Attach(c)
 	return c
 }
@@ -125,6 +132,22 @@ func (c *conn) Principal() bus.Principal { return c.principal }
 func (c *conn) MayActForOthers() bool    { return c.actAs }
 func (c *conn) RemoteIP() string         { return "127.0.0.1" }
 func (c *conn) NamespaceFixed(ns string) { c.fixed = ns }
+func (c *conn) ReattachToken() string    { return "token-" + c.id }
+func (c *conn) Cut() bool                { return c.cut }
+
+func (c *conn) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+}
+
+// Unsent ends the connection: what it was sent and nobody has looked at yet was not written.
+func (c *conn) Unsent() []protocol.Frame {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fail = bus.ErrGone
+	return c.unsent
+}
 
 func (c *conn) Send(ctx context.Context, f protocol.Frame) error {
 	if err := ctx.Err(); err != nil {

@@ -13,7 +13,7 @@ import (
 // or else the calls of the same trace, if they agree. Otherwise the socket acts for itself. A socket that may act for
 // others may name whom, and then acts as itself for that person.
 func principalOf(p *peer, f *protocol.InvokeFunction) bus.Principal {
-	own := p.conn.Principal()
+	own := p.conn().Principal()
 	if f.Metadata != nil {
 		if person := onBehalfOf(p, f.Metadata); person != "" {
 			own.OnBehalfOf = person
@@ -36,7 +36,7 @@ func principalOf(p *peer, f *protocol.InvokeFunction) bus.Principal {
 // onBehalfOf is the person that a trusted socket acts for.
 func onBehalfOf(p *peer, metadata json.RawMessage) string {
 	claim, ok := protocol.Member(metadata, protocol.MetadataPrincipal)
-	if !ok || !p.conn.MayActForOthers() {
+	if !ok || !p.conn().MayActForOthers() {
 		return ""
 	}
 	return member(claim, "on_behalf_of")

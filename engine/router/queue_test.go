@@ -139,7 +139,7 @@ func TestServeQueue(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	b.failWith(bus.ErrGone)
+	b.failWith(errors.New("broken"))
 	if err := g.ServeQueue(t.Context(), d); bus.Code(err) != "channel_send_failed" {
 		t.Errorf("got %v", err)
 	}

@@ -11,7 +11,7 @@ import (
 
 // RegisterFunction takes a registerfunction of a socket. A refused one is answered and logged, and not stored.
 func (r *Router) RegisterFunction(ctx context.Context, conn Conn, f *protocol.RegisterFunction) {
-	p := r.peer(conn.ID())
+	p := r.current(conn)
 	if p == nil {
 		return
 	}
@@ -41,7 +41,7 @@ func (r *Router) register(ctx context.Context, p *peer, namespace string, f *pro
 			return err
 		}
 	}
-	return r.cfg.Registry.Register(ctx, p.conn.ID(), namespace, f.ID, registry.Function{
+	return r.cfg.Registry.Register(ctx, p.conn().ID(), namespace, f.ID, registry.Function{
 		Description: f.Description, Meta: registry.MetaOf(f.Metadata), Metadata: f.Metadata,
 		RequestSchema: f.RequestFormat, ResponseSchema: f.ResponseFormat, Remote: f.Invocation,
 	})
@@ -49,7 +49,7 @@ func (r *Router) register(ctx context.Context, p *peer, namespace string, f *pro
 
 // UnregisterFunction takes an unregisterfunction of a socket: its own entry goes.
 func (r *Router) UnregisterFunction(conn Conn, f *protocol.UnregisterFunction) {
-	if r.peer(conn.ID()) == nil {
+	if r.current(conn) == nil {
 		return
 	}
 	r.cfg.Registry.Unregister(conn.ID(), r.FixNamespace(conn, bus.DefaultNamespace), f.ID)
@@ -57,7 +57,7 @@ func (r *Router) UnregisterFunction(conn Conn, f *protocol.UnregisterFunction) {
 
 // RegisterTrigger takes a registertrigger of a socket. Only a failure is answered.
 func (r *Router) RegisterTrigger(ctx context.Context, conn Conn, f *protocol.RegisterTrigger) {
-	p := r.peer(conn.ID())
+	p := r.current(conn)
 	if p == nil {
 		return
 	}
@@ -78,7 +78,7 @@ func (r *Router) bind(ctx context.Context, p *peer, f *protocol.RegisterTrigger)
 	case r.cfg.Triggers == nil:
 		return &bus.Error{Code: protocol.CodeTriggerRegistrationFailed, Message: "this server has no triggers"}
 	}
-	r.FixNamespace(p.conn, bus.DefaultNamespace)
+	r.FixNamespace(p.conn(), bus.DefaultNamespace)
 	namespace := bus.DefaultNamespace
 	if f.Namespace != nil {
 		namespace = *f.Namespace
@@ -99,7 +99,7 @@ func (r *Router) bind(ctx context.Context, p *peer, f *protocol.RegisterTrigger)
 
 // UnregisterTrigger takes an unregistertrigger of a socket: its own binding goes.
 func (r *Router) UnregisterTrigger(conn Conn, f *protocol.UnregisterTrigger) {
-	p := r.peer(conn.ID())
+	p := r.current(conn)
 	if p == nil || r.cfg.Triggers == nil {
 		return
 	}
@@ -108,7 +108,7 @@ func (r *Router) UnregisterTrigger(conn Conn, f *protocol.UnregisterTrigger) {
 
 // tell posts a frame that nobody waits for.
 func (r *Router) tell(ctx context.Context, p *peer, f protocol.Frame) {
-	if err := p.conn.Send(ctx, f); err != nil && !errors.Is(err, bus.ErrGone) {
-		r.log.Warn("a frame could not be sent", "type", f.Type(), "worker_id", p.conn.WorkerID(), "error", err)
+	if err := p.conn().Send(ctx, f); err != nil && !errors.Is(err, bus.ErrGone) {
+		r.log.Warn("a frame could not be sent", "type", f.Type(), "worker_id", p.conn().WorkerID(), "error", err)
 	}
 }

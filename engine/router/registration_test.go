@@ -80,6 +80,7 @@ func (b *binder) Result(c router.Caller, f *protocol.TriggerRegistrationResult) 
 }
 
 func (b *binder) Move(from, to string) { b.got = append(b.got, "move "+from+" "+to) }
+func (b *binder) Prune(string)         {}
 
 func (b *binder) Drop(connection string) { b.got = append(b.got, "drop "+connection) }
 

@@ -109,7 +109,7 @@ func TestSlowTargetsAreNotWaitedFor(t *testing.T) {
 
 	// What was given to nobody is an error, not a row.
 	in.FunctionID, in.Reply.FunctionCallID = "f::slow_socket", "c3"
-	b.failWith(bus.ErrGone)
+	b.failWith(errors.New("broken"))
 	if err := <-g.later(t.Context(), in); bus.Code(err) != "channel_send_failed" {
 		t.Errorf("got %v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/iii-aws/harness/engine/bus"
@@ -19,6 +20,7 @@ import (
 // Defaults of a Config.
 const (
 	DefaultMaxAge     = 24 * time.Hour
+	DefaultGrace      = 5 * time.Second
 	DefaultDedupBytes = 8 << 20
 )
 
@@ -43,9 +45,11 @@ type Config struct {
 	Triggers Triggers
 	// Remote calls functions that a web server backs; nil refuses their registration.
 	Remote Remote
-	// Gone hears of a connection that is gone for good, once, at the end of its Detach, which waits for it: nothing
-	// reaches the connection any more, and the calls that it was given have ended. Calls that it made may still run. It
-	// must not fail or panic: nobody repeats it. Nil: nobody hears.
+	// Grace is how long a worker that has lost its connection may take to come back; DefaultGrace if 0, none if negative.
+	Grace time.Duration
+	// Gone hears of a worker that is gone for good, by what its calls had as their Connection, once, after its grace:
+	// nothing reaches the worker any more, and the calls that it was given have ended. Calls that it made may still run.
+	// It must not fail or panic: nobody repeats it. Nil: nobody hears.
 	Gone func(connection string)
 	// WorkerEvent hears that a worker has connected, has said who it is, or is gone for good: in this order for each worker,
 	// and of nothing after EventDisconnected. It must not block. Nil: nobody hears.
@@ -76,8 +80,16 @@ type Router struct {
 	log   *slog.Logger
 	dedup *dedup
 
+	// life orders what happens to connections. It is taken before mu and before the lock of a peer.
+	life    sync.Mutex
+	closing bool         // there is no grace any more
+	absent  atomic.Int64 // workers in their grace
+	loops   loops
+
 	mu    sync.RWMutex
-	peers map[string]*peer // by connection
+	peers map[string]*peer // by connection, former ones included
+	// byWorker is the same by worker id.
+	byWorker map[string]*peer
 	// active counts the calls that each built-in worker serves or makes.
 	active map[string]*counter
 
@@ -95,6 +107,9 @@ func New(cfg Config) (*Router, error) {
 	if cfg.MaxAge == 0 {
 		cfg.MaxAge = DefaultMaxAge
 	}
+	if cfg.Grace == 0 {
+		cfg.Grace = DefaultGrace
+	}
 	if cfg.DedupBytes == 0 {
 		cfg.DedupBytes = DefaultDedupBytes
 	}
@@ -106,7 +121,7 @@ func New(cfg Config) (*Router, error) {
 	}
 	r := &Router{
 		cfg: cfg, log: cfg.Logger, dedup: newDedup(cfg.Clock, cfg.DedupBytes),
-		peers: map[string]*peer{}, active: map[string]*counter{},
+		peers: map[string]*peer{}, byWorker: map[string]*peer{}, loops: loops{}, active: map[string]*counter{},
 	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
@@ -156,7 +171,7 @@ func (r *Router) Active(worker string) int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if p := r.peers[worker]; p != nil {
-		return p.active.value()
+		return p.load()
 	}
 	if c := r.active[worker]; c != nil {
 		return c.value()

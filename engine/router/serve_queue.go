@@ -27,19 +27,24 @@ func (r *Router) ServeQueue(ctx context.Context, d queue.Delivery) error {
 	w := newChannel()
 	c.waiters = append(c.waiters, w)
 	if _, err := r.begin(ctx, c, w); err != nil {
-		var nobody *noTargetError
-		if errors.As(err, &nobody) {
-			return queue.ErrNoTarget
-		}
-		return err
+		return queueError(err)
 	}
 	select {
 	case out := <-w:
-		return out.err
+		return queueError(out.err)
 	case <-ctx.Done():
 	}
 	if !c.leave(w, nil, ctx.Err()) {
-		return (<-w).err
+		return queueError((<-w).err)
 	}
 	return context.Cause(ctx)
+}
+
+// queueError is the error of a call as a queue takes it.
+func queueError(err error) error {
+	var nobody *noTargetError
+	if errors.As(err, &nobody) {
+		return queue.ErrNoTarget
+	}
+	return err
 }

@@ -262,7 +262,6 @@ func TestSendFailures(t *testing.T) {
 		err  error
 		code string
 	}{
-		{bus.ErrGone, "channel_send_failed"},
 		{bus.ErrTooLarge, "VALUE_TOO_LARGE"},
 		{errors.New("other"), "channel_send_failed"},
 		{context.DeadlineExceeded, "TIMEOUT"},

@@ -8,14 +8,14 @@ const suspectAfter = 2
 // suspect notes that a caller gave up on a socket.
 func (r *Router) suspect(c *call) {
 	c.mu.Lock()
-	p := c.socket
+	p := c.socket.root()
 	c.mu.Unlock()
 	if p == nil || !p.timedOut() {
 		return
 	}
-	r.cfg.Registry.SetStatus(p.conn.ID(), registry.StatusSuspect)
+	r.cfg.Registry.SetStatus(p.conn().ID(), registry.StatusSuspect)
 	r.log.Error("a worker lets its calls time out", "alarm", "worker_suspect",
-		"worker_id", p.conn.WorkerID(), "function_id", c.FunctionID)
+		"worker_id", p.conn().WorkerID(), "function_id", c.FunctionID)
 }
 
 // timedOut counts a timeout and reports whether the peer has become suspect by it.

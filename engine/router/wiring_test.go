@@ -46,7 +46,7 @@ func newBus(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	db.SetTriggered(table.Triggered, table.StreamTriggered)
-	r, err := router.New(router.Config{Registry: reg, State: db.State(), Clock: system, IDs: ids, Triggers: table})
+	r, err := router.New(router.Config{Grace: -1, Registry: reg, State: db.State(), Clock: system, IDs: ids, Triggers: table})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,7 @@ func (t *Table) unregister(ctx context.Context, call *bus.Call, req unregisterRe
 	b := t.find(req.ID)
 	switch {
 	case b == nil:
-	case b.origin == connected && call.Connection != "" && b.conn() == call.Connection:
+	case b.origin == connected && call.Connection != "" && t.address(b.conn()) == call.Connection:
 		t.changing.Lock()
 		defer t.changing.Unlock()
 		if t.find(b.id) == b {
@@ -98,4 +98,10 @@ func (t *Table) unregister(ctx context.Context, call *bus.Call, req unregisterRe
 		return unregisterResponse{Removed: removed}, nil
 	}
 	return unregisterResponse{}, nil
+}
+
+// address is how calls of the worker of a connection name it.
+func (t *Table) address(connection string) string {
+	w, _ := t.cfg.Registry.Worker(connection)
+	return w.Address
 }

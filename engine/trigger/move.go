@@ -51,6 +51,30 @@ func (t *Table) follow(from, to string) (changed []string) {
 	return changed
 }
 
+// Prune removes what was moved to a connection and was not registered there since.
+func (t *Table) Prune(connection string) {
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	t.mu.RLock()
+	var stale []*binding
+	for b := range t.byConn[connection] {
+		if b.moved {
+			stale = append(stale, b)
+		}
+	}
+	unused := map[typeKey]bool{}
+	for k := range t.provided[connection] {
+		if _, one := t.types[k].of(connection); one != nil && one.moved {
+			unused[k] = true
+		}
+	}
+	t.mu.RUnlock()
+	for _, b := range stale {
+		t.drop(b)
+	}
+	t.withdraw(connection, func(k typeKey) bool { return unused[k] })
+}
+
 // Drop removes all that a connection bound, and then what it provides.
 func (t *Table) Drop(connection string) {
 	t.changing.Lock()

@@ -32,6 +32,7 @@ type Config struct {
 	Turn            Turn              `yaml:"turn"`
 	Telemetry       Telemetry         `yaml:"telemetry"`
 	Removal         Removal           `yaml:"removal"`
+	Bus             Bus               `yaml:"bus"`
 	HTTP            HTTP              `yaml:"http"`
 	Remote          Remote            `yaml:"remote"`
 }
@@ -202,6 +203,20 @@ func (r *Removal) Check() (string, string) {
 	return "", ""
 }
 
+// Bus configures the connections of workers.
+type Bus struct {
+	// ReattachGrace is how long a worker that lost its connection may take to come back before what it serves goes.
+	ReattachGrace time.Duration `yaml:"reattach_grace"`
+}
+
+// Check tells what is wrong.
+func (b *Bus) Check() (string, string) {
+	if b.ReattachGrace <= 0 || b.ReattachGrace > 10*time.Minute {
+		return fmt.Sprintf("reattach_grace is %s", b.ReattachGrace), "above 0s, at most 10m"
+	}
+	return "", ""
+}
+
 // Default is what serves without a file: every known worker, thick.
 func Default(known []string) Config {
 	c := defaults()
@@ -216,7 +231,7 @@ func defaults() Config {
 		Policy: PolicyRules, Providers: "separate", Removal: "dev",
 		Turn: Turn{Shards: 1, MaxParallelCalls: 16, ResultTextLimit: 64 << 10, Concurrency: 1000, CoalesceWindow: 60 * time.Millisecond,
 			SystemDefaultSkills: []string{"iii://iii-directory/index"}},
-		Remote: Remote{SecretKeys: []string{"HOOK_*"}},
+		Remote: Remote{SecretKeys: []string{"HOOK_*"}}, Bus: Bus{ReattachGrace: 5 * time.Second},
 	}
 }
 

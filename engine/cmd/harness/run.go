@@ -138,6 +138,7 @@ func (s *stack) close(ctx context.Context) error {
 	s.endWork()
 	var errs []error
 	if s.gateway != nil {
+		s.router.EndGrace() // nobody comes back
 		errs = append(errs, s.gateway.Close(ctx))
 	}
 	if s.jobs != nil {

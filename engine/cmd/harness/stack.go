@@ -220,7 +220,7 @@ func (s *stack) openBus(ctx context.Context) error {
 	s.onClose(func(context.Context) error { calls.Close(); return nil })
 	s.router, err = router.New(router.Config{
 		Registry: s.registry, State: s.db.State(), Queue: s.queues, Clock: s.clock, IDs: s.ids, Logger: s.logger,
-		Access: may, Triggers: s.triggers, Wrap: s.telemetry.Wrap, Redact: redact.Text, Gone: s.gone, WorkerEvent: s.workerEvent, Remote: calls,
+		Access: may, Triggers: s.triggers, Wrap: s.telemetry.Wrap, Redact: redact.Text, Grace: s.config.Bus.ReattachGrace, Gone: s.gone, WorkerEvent: s.workerEvent, Remote: calls,
 	})
 	if err != nil {
 		return err
@@ -242,7 +242,7 @@ func (s *stack) openBus(ctx context.Context) error {
 	s.db.SetTriggered(s.triggers.Triggered, s.triggers.StreamTriggered)
 	s.tokens = access.NewTokens(s.db.State(), s.clock, s.ids)
 	s.tokens.OnRevoke(s.triggers.Revoke)
-	s.gateway = gateway.New(gateway.Config{Router: s.router, Tokens: s.tokens, Clock: s.clock, IDs: s.ids, Logger: s.logger, RequireToken: s.requireToken, Strict: s.strict, Telemetry: s.telemetryOf})
+	s.gateway = gateway.New(gateway.Config{Router: s.router, Tokens: s.tokens, Clock: s.clock, IDs: s.ids, Logger: s.logger, RequireToken: s.requireToken, NamespaceGrace: s.namespaceGrace(), Strict: s.strict, Telemetry: s.telemetryOf})
 	may.Use(s.gateway)
 	return s.serveEngine()
 }
