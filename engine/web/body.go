@@ -49,7 +49,7 @@ func (e *exchange) readPiece(p []byte) (int, error) {
 
 // readJSON reads a whole body, in the time that the exchange has. What it holds counts for the server until the exchange ends.
 func (e *exchange) readJSON() ([]byte, error) {
-	if e.in.ContentLength > MaxJSON {
+	if e.in.ContentLength > e.server.maxJSON {
 		return nil, errTooLarge
 	}
 	body := make([]byte, 0, max(e.in.ContentLength, 512))
@@ -60,7 +60,7 @@ func (e *exchange) readJSON() ([]byte, error) {
 		if e.server.buffered.Add(int64(n)) > maxBuffered {
 			return nil, errBusy
 		}
-		if body = append(body, p[:n]...); len(body) > MaxJSON {
+		if body = append(body, p[:n]...); int64(len(body)) > e.server.maxJSON {
 			return nil, errTooLarge
 		}
 		switch {

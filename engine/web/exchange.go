@@ -85,7 +85,7 @@ func (e *exchange) open() bool {
 			return false
 		}
 		e.Body = parsed(body)
-	} else if e.in.ContentLength > MaxBody {
+	} else if e.in.ContentLength > e.server.maxBody {
 		e.fail(errTooLarge, false)
 		return false
 	}

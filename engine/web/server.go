@@ -58,6 +58,8 @@ type Server struct {
 	routes   *routes
 	slots    chan struct{}
 	buffered atomic.Int64
+	// maxJSON and maxBody are MaxJSON and MaxBody, but in tests.
+	maxJSON, maxBody int64
 }
 
 // New is a server without routes.
@@ -65,7 +67,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Caller == nil || cfg.Clock == nil || cfg.IDs == nil {
 		return nil, errors.New("web: Caller, Clock and IDs are required")
 	}
-	s := &Server{cfg: cfg, log: cfg.Logger, routes: newRoutes(), slots: make(chan struct{}, MaxRequests)}
+	s := &Server{cfg: cfg, log: cfg.Logger, routes: newRoutes(), slots: make(chan struct{}, MaxRequests), maxJSON: MaxJSON, maxBody: MaxBody}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

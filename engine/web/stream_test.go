@@ -361,10 +361,10 @@ func TestALargeBodyGoesThrough(t *testing.T) {
 		return fmt.Sprintf(`{"body":%d}`, len(got)), err
 	})
 	for range 2 { // the second on the same connection
-		if a := g.do("POST", "/a", strings.Repeat("x", 9<<20), "Content-Type", "text/plain"); a.status != 200 || a.body != fmt.Sprint(9<<20) {
+		if a := g.do("POST", "/a", strings.Repeat("x", 5<<20), "Content-Type", "text/plain"); a.status != 200 || a.body != fmt.Sprint(5<<20) {
 			t.Errorf("got %+v", a)
 		}
-		if a := g.do("POST", "/a", `"`+strings.Repeat("x", 9<<20)+`"`, "Content-Type", "application/json"); a.status != 200 || a.body != fmt.Sprint(9<<20+2) {
+		if a := g.do("POST", "/a", `"`+strings.Repeat("x", 5<<20)+`"`, "Content-Type", "application/json"); a.status != 200 || a.body != fmt.Sprint(5<<20+2) {
 			t.Errorf("got %+v", a)
 		}
 	}
@@ -460,6 +460,8 @@ func TestBodiesThatAreTooLarge(t *testing.T) {
 	t.Parallel()
 	const large = `{"error":{"code":"PAYLOAD_TOO_LARGE","message":"The body of the request is too large"}}`
 	g := newRig(t)
+	const maxJSON, maxBody = 1 << 20, 5 << 20
+	g.Limit(maxJSON, maxBody)
 	g.route(`{"api_path":"a","http_method":"POST"}`)
 	g.route(`{"api_path":"c","http_method":"POST","condition_function_id":"f::c"}`)
 	read := func(ctx context.Context, data json.RawMessage) (string, error) {
@@ -476,8 +478,8 @@ func TestBodiesThatAreTooLarge(t *testing.T) {
 		size       int64
 		known      bool
 	}{
-		{"/a", "application/json", web.MaxJSON + 1, true}, {"/a", "application/json", web.MaxJSON + 1, false},
-		{"/a", "text/plain", web.MaxBody + 1, true}, {"/a", "text/plain", web.MaxBody + 1, false}, {"/c", "text/plain", web.MaxBody + 1, false},
+		{"/a", "application/json", maxJSON + 1, true}, {"/a", "application/json", maxJSON + 1, false},
+		{"/a", "text/plain", maxBody + 1, true}, {"/a", "text/plain", maxBody + 1, false}, {"/c", "text/plain", maxBody + 1, false},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), "POST", g.http.URL+tt.path, io.LimitReader(zeros{}, tt.size))
 		if err != nil {

@@ -39,7 +39,7 @@ func (e *exchange) carry(body []byte, isRead bool) {
 			return p, nil
 		}
 	}
-	e.wg.Go(func() { carried <- transfer(ctx, e.pipes.toBody, next) })
+	e.wg.Go(func() { carried <- transfer(ctx, e.pipes.toBody, next, e.server.maxBody) })
 }
 
 func (e *exchange) nextPiece() ([]byte, error) {
@@ -50,11 +50,11 @@ func (e *exchange) nextPiece() ([]byte, error) {
 
 // transfer writes pieces to a channel until there are no more, nobody wants them, or ctx ends, and closes it. The error
 // is that of next, or that the body is too large.
-func transfer(ctx context.Context, w channel.Writer, next func() ([]byte, error)) (err error) {
+func transfer(ctx context.Context, w channel.Writer, next func() ([]byte, error), limit int64) (err error) {
 	defer func() { err = errors.Join(err, w.Close()) }()
-	for total := 0; ; {
+	for total := int64(0); ; {
 		p, more := next()
-		if total += len(p); total > MaxBody {
+		if total += int64(len(p)); total > limit {
 			return errTooLarge
 		}
 		if len(p) > 0 {
@@ -127,6 +127,6 @@ func (e *exchange) drain() bool {
 	if e.whole {
 		return true
 	}
-	n, err := io.Copy(io.Discard, io.LimitReader(e.in.Body, MaxBody))
-	return err == nil && n < MaxBody
+	n, err := io.Copy(io.Discard, io.LimitReader(e.in.Body, e.server.maxBody))
+	return err == nil && n < e.server.maxBody
 }
