@@ -57,13 +57,6 @@ func (c *commitCtx) delete(bucket, key []byte) error {
 	return storageError("delete", b.Delete(key))
 }
 
-// next is the next number of a bucket's sequence.
-func (c *commitCtx) next(bucket []byte) (uint64, error) {
-	c.dirty = true
-	n, err := c.bucket(bucket).NextSequence()
-	return n, storageError("next", err)
-}
-
 // afterCommit runs fn once the operation is durable, just before its ticket
 // ends, on the committer's goroutine: it must not block.
 func (c *commitCtx) afterCommit(fn func()) { c.hooks = append(c.hooks, fn) }

@@ -37,9 +37,9 @@
 // refuses further writes, because what the kernel did with the page is
 // unknown: open it again.
 //
-// bbolt has no checksums of its own. The page structure and every record are
-// checked when the file is opened, and each record again whenever it is read:
-// a damaged one is a *CorruptError and is never served. A file with one damaged
+// bbolt has no checksums of its own. The page structure, the names of the
+// buckets and every record are checked when the file is opened, and each record
+// again whenever it is read: a damaged one is a *CorruptError and is never served. A file with one damaged
 // meta page is refused too, although bbolt could go on with the other: the last
 // acknowledged commit might be missing.
 //

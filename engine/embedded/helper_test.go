@@ -124,21 +124,32 @@ var (
 // stored reports which keys the test bucket has.
 func stored(t *testing.T, db *DB) []string {
 	t.Helper()
-	keys := []string{}
+	var found []string
 	err := db.view(t.Context(), "test", func(tx *bbolt.Tx) error {
-		b := tx.Bucket(testBucket)
-		if b == nil {
-			return nil
-		}
-		return b.ForEach(func(k, _ []byte) error {
-			keys = append(keys, string(k))
-			return nil
-		})
+		found = keys(t, tx)
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return keys
+	return found
+}
+
+func keys(t *testing.T, tx *bbolt.Tx) []string {
+	t.Helper()
+	found := []string{}
+	b := tx.Bucket(testBucket)
+	if b == nil {
+		return found
+	}
+	err := b.ForEach(func(k, _ []byte) error {
+		found = append(found, string(k))
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return found
 }
 
 // testLog is a logger whose lines can be read.

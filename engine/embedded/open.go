@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -13,20 +12,12 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// formatVersion is the layout of the buckets that this version writes.
-const formatVersion = 1
-
 // pageSize is that of a new file. Larger pages waste less of themselves on
 // values of some KB; smaller ones cost less in a commit that changes little.
 const pageSize = 8 << 10
 
 // growStep is by how much the file grows when it must.
 const growStep = 1 << 20
-
-var (
-	metaBucket = []byte("meta")
-	formatKey  = []byte("format")
-)
 
 // openFile locks, checks and opens the bbolt file.
 func (db *DB) openFile(ctx context.Context) (err error) {
@@ -113,40 +104,4 @@ func (db *DB) lockAndCheck(ctx context.Context, f *os.File) error {
 		return &CorruptError{Path: db.path(), Err: err}
 	}
 	return nil
-}
-
-// format makes the buckets of a new file, or refuses a file whose layout is
-// not known.
-func (db *DB) format() (err error) {
-	defer db.contain("open", &err)
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	return db.bolt.Update(func(tx *bbolt.Tx) error {
-		meta := tx.Bucket(metaBucket)
-		if meta == nil {
-			if name, _ := tx.Cursor().First(); name != nil {
-				return &CorruptError{Path: db.path(), Err: errors.New("a bbolt file of another program")}
-			}
-		} else {
-			v := meta.Get(formatKey)
-			if len(v) != 4 {
-				return &CorruptError{Path: db.path(), What: "format version", Err: errors.New("missing")}
-			}
-			if found := int(binary.BigEndian.Uint32(v)); found > formatVersion {
-				return &FormatError{Path: db.path(), Found: found, Known: formatVersion}
-			}
-		}
-		for _, name := range buckets {
-			_, err := tx.CreateBucketIfNotExists(name)
-			if errors.Is(err, berrors.ErrIncompatibleValue) {
-				return &CorruptError{Path: db.path(), What: "bucket " + string(name), Err: err}
-			}
-			if err != nil {
-				return err
-			}
-		}
-		if meta != nil {
-			return nil
-		}
-		return tx.Bucket(metaBucket).Put(formatKey, binary.BigEndian.AppendUint32(nil, formatVersion))
-	})
 }

@@ -11,8 +11,7 @@ import (
 // The buckets of queues and timers; keys of a queue are its name, NUL and a
 // number of eight bytes that grows with every message.
 var (
-	// name -> queue.Config as JSON; its sequence counts how often the queues
-	// were opened.
+	// name -> queue.Config as JSON
 	queueBucket = []byte("queue")
 	// (queue) number -> storedMessage
 	messageBucket = []byte("queue_message")

@@ -17,7 +17,7 @@ var (
 	// id -> storedTimer
 	timerBucket = []byte("timer")
 	// time id -> nothing: the index of what is due
-	timerDueBucket = []byte("timer_due")
+	timerDueBucket = []byte("timer_index")
 )
 
 // maxTimerID is the longest id of a timer in bytes.
@@ -86,7 +86,7 @@ func (t *Timer) Submit(_ context.Context, tm timer.Timer, after ...commit.Ticket
 		if err := c.put(timerBucket, s.id, value); err != nil {
 			return struct{}{}, err
 		}
-		return struct{}{}, c.put(timerDueBucket, s.dueKey(), []byte{})
+		return struct{}{}, c.putIndex(timerDueBucket, s.dueKey())
 	})
 }
 
