@@ -75,6 +75,11 @@ func RunQueue(t *testing.T, h QueueHarness) {
 		{"ManyConsumers", testManyConsumers},
 		{"Model", testQueueModel},
 		{"Consumer", testConsumer},
+		{"SubscriptionNames", testSubscriptionNames},
+		{"Remove", testRemove},
+		{"RemoveRace", testRemoveRace},
+		{"SubmitAll", testSubmitAll},
+		{"TopicModel", testTopicModel},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
