@@ -50,7 +50,52 @@ func dump(db *DB) (string, error) {
 		fmt.Fprintln(&b, item.Item, item.EventID, string(item.Data))
 	}
 	fmt.Fprintln(&b, db.Feed(FeedState).Waiting())
-	return b.String(), nil
+	err = db.view(ctx, "dump", func(tx *bbolt.Tx) error {
+		return tx.ForEach(func(name []byte, bucket *bbolt.Bucket) error {
+			return bucket.ForEach(func(k, v []byte) error {
+				_, err := fmt.Fprintf(&b, "%q %q %q\n", name, k, v)
+				return err
+			})
+		})
+	})
+	return b.String(), err
+}
+
+// tryDamaged opens a damaged file. It is refused, or reading from it gives what
+// was written or says that it is damaged.
+func tryDamaged(t *testing.T, what string, content []byte, want string) (refused bool) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, dataFile), content, fileMode); err != nil {
+		t.Fatal(err)
+	}
+	db, err := Open(t.Context(), Options{Dir: dir, NoSync: true, Clock: fakeClock()})
+	var damaged *CorruptError
+	var format *FormatError
+	if errors.As(err, &damaged) || errors.As(err, &format) {
+		return true
+	}
+	if err != nil {
+		t.Errorf("%s: got error %v, want a *CorruptError", what, err)
+		return false
+	}
+	defer closeTest(t, db)
+	if got, err := dump(db); !errors.As(err, &damaged) && (err != nil || got != want) {
+		t.Errorf("%s: the file was taken, and reading it gives error %v, the same text: %v", what, err, got == want)
+	}
+	return false
+}
+
+// wantDump is the dump of a whole file of makeFile.
+func wantDump(t *testing.T, dir string) string {
+	t.Helper()
+	db := openTest(t, Options{Dir: dir, NoSync: true, Clock: fakeClock()})
+	want, err := dump(db)
+	if err != nil || !strings.Contains(want, "canary-record") {
+		t.Fatalf("dump: %v", err)
+	}
+	closeTest(t, db)
+	return want
 }
 
 // TestNoDamageIsServed damages a data file in every page. Either the file is
@@ -58,34 +103,13 @@ func dump(db *DB) (string, error) {
 func TestNoDamageIsServed(t *testing.T) {
 	t.Parallel()
 	dir, whole := makeFile(t)
-	db := openTest(t, Options{Dir: dir, NoSync: true})
-	want, err := dump(db)
-	if err != nil || !strings.Contains(want, "canary-record") {
-		t.Fatalf("dump: %v", err)
-	}
-	closeTest(t, db)
+	want := wantDump(t, dir)
 	r := rand.New(rand.NewPCG(1, 2))
 	const pageSize = 4096 // half a page of the file at a time
 	refused := 0
 	try := func(what string, content []byte) {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, dataFile), content, fileMode); err != nil {
-			t.Fatal(err)
-		}
-		db, err := Open(t.Context(), Options{Dir: dir, NoSync: true})
-		var damaged *CorruptError
-		var format *FormatError
-		if errors.As(err, &damaged) || errors.As(err, &format) {
+		if tryDamaged(t, what, content, want) {
 			refused++
-			return
-		}
-		if err != nil {
-			t.Errorf("%s: got error %v, want a *CorruptError", what, err)
-			return
-		}
-		defer closeTest(t, db)
-		if got, err := dump(db); !errors.As(err, &damaged) && (err != nil || got != want) {
-			t.Errorf("%s: the file was taken, and reading it gives error %v, the same text: %v", what, err, got == want)
 		}
 	}
 	for page := 0; page*pageSize < len(whole); page++ {
@@ -106,6 +130,91 @@ func TestNoDamageIsServed(t *testing.T) {
 	if refused == 0 {
 		t.Error("no damage was noticed")
 	}
+}
+
+// TestEveryKindOfByteIsGuarded changes, on each page, the bytes that bbolt goes
+// by and some of every record.
+func TestEveryKindOfByteIsGuarded(t *testing.T) {
+	t.Parallel()
+	dir, whole := makeFile(t)
+	want := wantDump(t, dir)
+	root, spans := liveSpans(t, whole)
+	refused, tried := map[string]int{}, map[string]int{}
+	b := bytes.Clone(whole)
+	for _, s := range spans {
+		for at := s.from; at < s.to; at++ {
+			// All of what has no checksum, which on the root page is all.
+			every := at/pageSize == int(root) || at-s.from < pageHeader+2*pageElement || s.to-at <= 8
+			if !every && at%97 != 0 {
+				continue
+			}
+			for n, v := range []byte{whole[at] ^ 0xff, whole[at] ^ 1, whole[at] ^ 0x80, 0} {
+				if v == whole[at] || every && at/pageSize == int(root) && n != at%4 && n != 1 {
+					continue
+				}
+				b[at] = v
+				tried[s.kind]++
+				if checkFile(bytes.NewReader(b), uint64(len(b)), checkRecord) != nil ||
+					tryDamaged(t, fmt.Sprintf("byte %d of page %d (%s) as %#x", at%pageSize, at/pageSize, s.kind, v), b, want) {
+					refused[s.kind]++
+				}
+			}
+			b[at] = whole[at]
+		}
+	}
+	t.Logf("tried %v, refused %v", tried, refused)
+	for _, kind := range []string{"meta", "free list", "branch", "leaf", "overflow"} {
+		// What was taken reads as before: bbolt's sequences, which nothing uses.
+		if tried[kind] < 50 || kind != "leaf" && refused[kind] != tried[kind] {
+			t.Errorf("%s: refused %d of %d", kind, refused[kind], tried[kind])
+		}
+	}
+}
+
+// span is bytes of a file that are in use.
+type span struct {
+	kind     string
+	from, to int
+}
+
+// liveSpans is where the pages in use are in a whole file, up to where they end.
+func liveSpans(t *testing.T, whole []byte) (root uint64, spans []span) {
+	t.Helper()
+	meta, err := readMeta(bytes.NewReader(whole), uint64(len(whole)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &fileCheck{f: bytes.NewReader(whole), meta: meta, seen: make([]bool, meta.pages), record: checkRecord}
+	if err := c.tree("", meta.root, nil, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	c.seen[meta.freelist] = true
+	spans = []span{{"meta", 0, pageHeader + metaSize}, {"meta", pageSize, pageSize + pageHeader + metaSize}}
+	ne := binary.NativeEndian
+	for id := 2; id < int(meta.pages); id++ {
+		if !c.seen[id] {
+			continue
+		}
+		at := id * pageSize
+		p := parsePage(whole[at:])
+		last := at + pageHeader + (p.count-1)*pageElement
+		switch p.flags {
+		case freelistPage:
+			spans = append(spans, span{"free list", at, at + pageHeader + 8*p.count})
+		case branchPage:
+			spans = append(spans, span{"branch", at, last + int(ne.Uint32(whole[last:])+ne.Uint32(whole[last+4:]))})
+		case leafPage:
+			kind := "leaf"
+			if p.overflow > 0 {
+				kind = "overflow"
+			}
+			spans = append(spans, span{kind, at, last + int(ne.Uint32(whole[last+4:])+ne.Uint32(whole[last+8:])+ne.Uint32(whole[last+12:]))})
+		default:
+			t.Fatalf("page %d has the type %#x", id, p.flags)
+		}
+		id += int(p.overflow)
+	}
+	return meta.root, spans
 }
 
 // damageRecord changes a stored record behind the back of the DB.
