@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -38,7 +39,9 @@ func TestReadmeFramesRunATurn(t *testing.T) {
 	s := startDev(t, t.TempDir())
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	ws, _, err := websocket.Dial(ctx, s.ready.Bus, nil)
+	// A strict server wants a token, which the README's dev does not.
+	header := http.Header{"Authorization": {"Bearer " + s.ready.Token}}
+	ws, _, err := websocket.Dial(ctx, s.ready.Bus, &websocket.DialOptions{HTTPHeader: header})
 	if err != nil {
 		t.Fatal(err)
 	}
