@@ -9,12 +9,18 @@ import (
 // messages of MaxChunkedMessage bytes each, for ChunkTTL. It is not safe for concurrent use.
 //
 // A message that fails keeps its place until its time is over, without its data, so that its remaining pieces are
-// recognised and a peer that only makes mistakes uses up no more than its own places.
+// recognised and a peer that only makes mistakes uses up no more than its own places. The ids of the last complete
+// messages are remembered as long, so that a piece that comes once more opens nothing.
 type Assembler struct {
 	now      func() time.Time
 	onExpire func(*ChunkError)
 	open     map[string]*partial
+	done     map[string]time.Time
+	order    []string // of done, oldest first
 }
+
+// maxDone is how many complete messages are remembered.
+const maxDone = 1024
 
 // partial is an unfinished message.
 type partial struct {
@@ -27,7 +33,7 @@ type partial struct {
 // NewAssembler returns an empty assembler. now tells the time. onExpire, if not nil, is told of every message whose time
 // ran out, once, from within Add or Expire; not of those that had failed before.
 func NewAssembler(now func() time.Time, onExpire func(*ChunkError)) *Assembler {
-	return &Assembler{now: now, onExpire: onExpire, open: make(map[string]*partial)}
+	return &Assembler{now: now, onExpire: onExpire, open: make(map[string]*partial), done: make(map[string]time.Time)}
 }
 
 // Add takes one piece, in whatever order pieces come. It returns the frame's text when the piece was the last one missing,
@@ -46,6 +52,8 @@ func (a *Assembler) Add(c *Chunk) ([]byte, error) {
 		return nil, nil
 	}
 	delete(a.open, c.ID)
+	a.done[c.ID] = a.now()
+	a.order = append(a.order, c.ID)
 	text := make([]byte, 0, p.size)
 	for n := 1; n <= p.of; n++ {
 		text = append(text, p.pieces[n]...)
@@ -60,6 +68,9 @@ func (a *Assembler) find(c *Chunk) (*partial, error) {
 	}
 	if p := a.open[c.ID]; p != nil {
 		return p, nil
+	}
+	if _, complete := a.done[c.ID]; complete {
+		return nil, c.failure(ChunkDuplicate)
 	}
 	if len(a.open) >= MaxOpenChunked {
 		return nil, c.failure(ChunkTooManyOpen)
@@ -108,10 +119,14 @@ func (p *partial) check(c *Chunk) ChunkKind {
 
 // Expire drops the messages whose time is over. Add does so too; a connection that may fall silent calls it from a timer.
 func (a *Assembler) Expire() {
-	if len(a.open) == 0 {
+	if len(a.open) == 0 && len(a.done) == 0 {
 		return
 	}
 	now := a.now()
+	for len(a.order) > 0 && (len(a.order) > maxDone || now.Sub(a.done[a.order[0]]) >= ChunkTTL) {
+		delete(a.done, a.order[0])
+		a.order = a.order[1:]
+	}
 	for id, p := range a.open {
 		if now.Sub(p.since) < ChunkTTL {
 			continue

@@ -50,7 +50,10 @@ func TestAssembler(t *testing.T) {
 		{"out of order", []step{{"a", 3, 3, "z", "", ""}, {"a", 1, 3, "x", "", ""}, {"a", 2, 3, "y", "xyz", ""}}, 0},
 		{"interleaved", []step{{"a", 1, 2, "x", "", ""}, {"b", 1, 2, "1", "", ""}, {"a", 2, 2, "y", "xy", ""}, {"b", 2, 2, "2", "12", ""}}, 0},
 		{"a gap stays open", []step{{"a", 1, 3, "x", "", ""}, {"a", 3, 3, "z", "", ""}}, 1},
-		{"an id may be used again", []step{{"a", 1, 1, "x", "x", ""}, {"a", 1, 1, "y", "y", ""}}, 0},
+		{
+			"a piece of what is complete does no harm",
+			[]step{{"a", 1, 2, "x", "", ""}, {"a", 2, 2, "y", "xy", ""}, {"a", 1, 2, "x", "", ChunkDuplicate}, {"a", 2, 2, "z", "", ChunkDuplicate}}, 0,
+		},
 		{"a duplicate does no harm", []step{{"a", 1, 2, "x", "", ""}, {"a", 1, 2, "x", "", ChunkDuplicate}, {"a", 2, 2, "y", "xy", ""}}, 0},
 		{
 			"a duplicate that differs ends the message",
@@ -104,6 +107,27 @@ func TestAssemblerBoundsOpenMessages(t *testing.T) {
 	}
 	if text, failure := add(t, a, "more", 1, 1, "x"); text != "x" {
 		t.Errorf("after one was done: got %q, %q", text, failure)
+	}
+}
+
+func TestAssemblerForgetsCompleteMessages(t *testing.T) {
+	t.Parallel()
+	clock := &testClock{now: time.Unix(0, 0)}
+	a := NewAssembler(clock.Now, nil)
+	for i := range 2 * maxDone {
+		if text, failure := add(t, a, fmt.Sprint(i), 1, 1, "x"); text != "x" {
+			t.Fatal(failure)
+		}
+	}
+	if len(a.done) > maxDone+1 || len(a.order) != len(a.done) {
+		t.Errorf("%d are remembered", len(a.done))
+	}
+	clock.now = clock.now.Add(ChunkTTL)
+	if text, failure := add(t, a, fmt.Sprint(2*maxDone-1), 1, 1, "y"); text != "y" {
+		t.Errorf("an id used again after its time: %q", failure)
+	}
+	if len(a.done) != 1 {
+		t.Errorf("%d are remembered", len(a.done))
 	}
 }
 

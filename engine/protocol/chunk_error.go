@@ -7,7 +7,7 @@ type ChunkKind string
 
 // The kinds. From ChunkBadNumber on they give the whole message up; its later pieces are refused with ChunkDropped.
 const (
-	// ChunkDuplicate is a piece that came before with the same text. The message stays open.
+	// ChunkDuplicate is a piece that came before with the same text, or of a message that is complete. Nothing changes.
 	ChunkDuplicate ChunkKind = "chunk_duplicate"
 	// ChunkTooManyOpen is the first piece of one message too many. Nothing is kept of it.
 	ChunkTooManyOpen ChunkKind = "chunk_too_many_open"

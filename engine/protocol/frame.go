@@ -39,7 +39,7 @@ type Pong struct{}
 
 // Chunk is one piece of a frame that is too large for one message. See [Split] and [Assembler].
 type Chunk struct {
-	ID   string // names the message; unique among the unfinished ones of the connection
+	ID   string // names the message; unique on the connection for ChunkTTL
 	N    int    // number of the piece, from 1
 	Of   int    // how many pieces there are
 	Data string // piece of the frame's JSON text, at most MaxChunkData bytes
