@@ -47,6 +47,10 @@ type Views struct {
 	Visible func(call *bus.Call, namespace, functionID string) bool
 	// Active is how many calls a worker serves or waits for, by connection or name of a built-in worker.
 	Active func(worker string) int
+	// Churn is how many connections of a worker were cut early in a row, by connection; 0 for a worker that is no such loop.
+	Churn func(connection string) int
+	// Released hears that an id may be served by another now.
+	Released func(namespace, functionID string)
 	// Metrics is the latest gauges of a worker by its id, nil if there are none.
 	Metrics func(workerID string) json.RawMessage
 }
@@ -66,6 +70,12 @@ func (r *Registry) Endpoints(v Views) map[string]bus.Endpoint {
 	}
 	if v.Active == nil {
 		v.Active = func(string) int { return 0 }
+	}
+	if v.Churn == nil {
+		v.Churn = func(string) int { return 0 }
+	}
+	if v.Released == nil {
+		v.Released = func(string, string) {}
 	}
 	if v.Metrics == nil {
 		v.Metrics = func(string) json.RawMessage { return nil }
@@ -104,6 +114,7 @@ func (e *endpoints) release(ctx context.Context, call *bus.Call, req releaseRequ
 	if err != nil {
 		return releaseResponse{}, err
 	}
+	e.v.Released(namespaceOf(req.Namespace), req.FunctionID)
 	res := releaseResponse{Released: released}
 	if ok {
 		res.NowServedBy = &now.WorkerName

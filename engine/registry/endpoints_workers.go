@@ -25,6 +25,8 @@ type WorkerSummary struct {
 	ActiveInvocations int     `json:"active_invocations"`
 	Isolation         *string `json:"isolation"`
 	IPAddress         *string `json:"ip_address"`
+	// Churn is how many connections of the worker were cut early in a row; absent if it is no such loop.
+	Churn int `json:"churn,omitempty"`
 }
 
 // workerDetail is all that is told of a worker.
@@ -85,13 +87,14 @@ type workersListResponse struct {
 	Workers []WorkerSummary `json:"workers"`
 }
 
-// workersList leaves out connections that never told a process id: browser tabs, and those that have not announced.
+// workersList leaves out connections that never told a process id: browser tabs, and those that have not announced. One
+// that is cut as often as it comes is shown: it may never get as far as its announce.
 func (e *endpoints) workersList(_ context.Context, _ *bus.Call, req workersListRequest) (workersListResponse, error) {
 	search := strings.ToLower(req.Search)
 	res := workersListResponse{Workers: []WorkerSummary{}}
 	for _, w := range e.Workers() {
 		switch {
-		case !w.Builtin && w.PID == nil:
+		case !w.Builtin && w.PID == nil && e.v.Churn(w.Connection) == 0:
 		case req.Runtime != "" && w.Runtime != req.Runtime:
 		case req.Status != "" && w.Status != req.Status:
 		case !strings.Contains(strings.ToLower(w.Name+"\n"+w.Description+"\n"+w.ID), search):
@@ -114,7 +117,7 @@ func (e *endpoints) worker(w Worker) WorkerSummary {
 	if w.Builtin {
 		s.ActiveInvocations = e.v.Active(w.ID)
 	} else {
-		s.ActiveInvocations = e.v.Active(w.Connection)
+		s.ActiveInvocations, s.Churn = e.v.Active(w.Connection), e.v.Churn(w.Connection)
 	}
 	return s
 }

@@ -71,17 +71,13 @@ func (r *Registry) storeMark(ctx context.Context, k key, connection string) erro
 	return nil
 }
 
-// Release ends the stickiness of an id until it is replaced again. What is left of its stack serves; now is that entry,
-// and ok is false if nobody does. released is false if the id was not replaced. Errors: those of the store, with
-// nothing changed.
+// Release ends the stickiness of an id until it is replaced again, and drops what connections have registered that are
+// lost. What is left of its stack serves; now is that entry, and ok is false if nobody does. released is false if there
+// was nothing to end or drop. Errors: those of the store, with nothing changed.
 func (r *Registry) Release(ctx context.Context, namespace, id string) (released bool, now bus.Entry, ok bool, err error) {
 	k := key{namespace, id}
 	r.marks.Lock()
 	defer r.marks.Unlock()
-	r.mu.RLock()
-	s := r.stacks[k]
-	released = s != nil && s.replaced
-	r.mu.RUnlock()
 	if r.sticky[id] {
 		remove := state.Delete(Scope, markKey(k))
 		remove.Origin = state.Origin{Principal: bus.System()}
@@ -89,13 +85,30 @@ func (r *Registry) Release(ctx context.Context, namespace, id string) (released 
 			return false, bus.Entry{}, false, fmt.Errorf("registry: release %s: %w", id, err)
 		}
 	}
-	if released {
-		r.mu.Lock()
-		s.replaced, s.away = false, false
-		r.index(k)
-		r.notify()
-		r.mu.Unlock()
-	}
+	released = r.release(k)
 	now, ok = r.Lookup(namespace, id)
 	return released, now, ok, nil
+}
+
+func (r *Registry) release(k key) (released bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.stacks[k]
+	if s == nil {
+		return false
+	}
+	released = s.replaced
+	s.replaced, s.away = false, false
+	for _, reg := range s.above {
+		if w := r.workers[reg.Connection]; w == nil || w.Status == StatusAway {
+			s.drop(reg.Connection)
+			delete(r.byConn[reg.Connection], k)
+			released = true
+		}
+	}
+	if released {
+		r.index(k)
+		r.notify()
+	}
+	return released
 }

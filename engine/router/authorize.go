@@ -21,6 +21,16 @@ func (r *Router) MayBind(made *bus.Call, triggerType, namespace, functionID stri
 	})
 }
 
+// Visible reports whether lists show a function to a caller: what a direct call would be refused, by the rights of the
+// connection, they do not. Internal functions are left to who makes the list.
+func (r *Router) Visible(caller *bus.Call, namespace, functionID string) bool {
+	if caller.Connection == "" || r.cfg.Access == nil {
+		return true
+	}
+	p := r.peer(caller.Connection)
+	return p != nil && r.cfg.Access.Call(r.caller(p), namespace, functionID) == nil
+}
+
 func (r *Router) authorize(made *bus.Call, namespace, functionID string, access func(Caller) error) error {
 	if made.Connection == "" {
 		return nil

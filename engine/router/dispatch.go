@@ -176,7 +176,7 @@ func (r *Router) run(ctx context.Context, c *call, reg *registry.Registration, c
 func (r *Router) runRemote(ctx context.Context, c *call, reg *registry.Registration) {
 	var callee *counter
 	if p := r.peer(reg.Connection); p != nil {
-		callee = &p.active
+		callee = p.active
 	}
 	r.run(ctx, c, reg, callee, func(ctx context.Context, call *bus.Call) (json.RawMessage, error) {
 		return r.cfg.Remote.Call(ctx, reg.Remote, call)

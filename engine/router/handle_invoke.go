@@ -40,7 +40,7 @@ func (r *Router) HandleInvoke(ctx context.Context, conn Conn, f *protocol.Invoke
 	if void {
 		w = &refusable{waiter: w, r: r, p: p, f: f}
 	} else {
-		c.caller = &p.active
+		c.caller = p.active
 	}
 	c.waiters = append(c.waiters, w)
 	_, _ = r.begin(ctx, c, w) // w hears of errors

@@ -30,7 +30,7 @@ type peer struct {
 	key string
 	// first is its first connection, by which it is known to those that it has called.
 	first  string
-	active counter
+	active *counter
 	link   atomic.Pointer[link]
 	// called: it has made a call.
 	called atomic.Bool
@@ -86,7 +86,7 @@ const maxKnown = 4
 const maxAddresses = 64
 
 func newPeer(conn Conn, opened time.Duration) *peer {
-	p := &peer{key: conn.WorkerID(), first: conn.ID(), calls: map[string]*call{}, traces: map[string][]*call{}, known: []credential{credentialOf(conn)}, addresses: []string{conn.ID()}}
+	p := &peer{key: conn.WorkerID(), active: &counter{}, first: conn.ID(), calls: map[string]*call{}, traces: map[string][]*call{}, known: []credential{credentialOf(conn)}, addresses: []string{conn.ID()}}
 	p.link.Store(&link{conn: conn, opened: opened})
 	return p
 }
@@ -157,7 +157,7 @@ func (p *peer) give(c *call, meta bus.Meta, ids clock.IDs, resume func()) (to *l
 	case away, returning:
 		return nil, true, p.waiting.add(c, resume)
 	}
-	c.handOver(meta, &p.active, p, nil)
+	c.handOver(meta, p.active, p, nil)
 	id := c.InvocationID
 	for p.calls[id] != nil {
 		id = ids.UUID()
@@ -261,7 +261,6 @@ func (p *peer) load() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := p.active.value()
-	p.joined = slices.DeleteFunc(p.joined, func(c *counter) bool { return c.value() == 0 })
 	for _, c := range p.joined {
 		n += c.value()
 	}

@@ -114,8 +114,7 @@ func (r *Router) take(p *peer, conn Conn) (ended []*call) {
 	p.waiting.bytes += fresh.waiting.bytes
 	p.backlog.frames = append(p.backlog.frames, fresh.backlog.frames...)
 	p.backlog.bytes += fresh.backlog.bytes
-	p.joined = append(p.joined, &fresh.active)
-	p.joined = append(p.joined, fresh.joined...)
+	p.joined = slices.DeleteFunc(append(append(p.joined, fresh.active), fresh.joined...), func(c *counter) bool { return c.value() == 0 })
 	p.phase = returning
 	p.link.Store(fresh.link.Load())
 	fresh.phase, fresh.calls, fresh.traces, fresh.waiting, fresh.backlog = gone, map[string]*call{}, map[string][]*call{}, waiting{}, backlog{}

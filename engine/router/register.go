@@ -21,7 +21,9 @@ func (r *Router) RegisterFunction(ctx context.Context, conn Conn, f *protocol.Re
 			"worker_id", conn.WorkerID(), "principal", conn.Principal().ID, "error", err)
 		// The one code that leaves every SDK connected.
 		r.tell(ctx, p, &protocol.RegistrationRejected{Code: protocol.RejectedFunction, Namespace: namespace, FunctionID: f.ID})
+		return
 	}
+	r.Reconsider(namespace, f.ID)
 }
 
 func (r *Router) register(ctx context.Context, p *peer, namespace string, f *protocol.RegisterFunction) error {
