@@ -188,7 +188,6 @@ func repeats(t testing.TB, names ...string) {
 // of TestRawClients, and why.
 var unrepeated = map[string]string{
 	"33-python-channel-token": "channel sockets are not served yet",
-	"34-lost-result":          "only the frames of five lost calls are kept",
 }
 
 // TestRecordingsWithoutATest holds the list of recordings without a test

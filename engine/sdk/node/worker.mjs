@@ -74,6 +74,12 @@ const ops = {
     function_id, payload, metadata, timeoutMs: timeout,
     action: enqueue ? TriggerAction.Enqueue({ queue: enqueue }) : fire ? TriggerAction.Void() : undefined,
   }),
+  // many calls one after the other, and tells how many answers were the right one.
+  many: async ({ function_id, count }) => {
+    let right = 0
+    for (let i = 0; i < count; i++) right += (await iii.trigger({ function_id, payload: { i } })).got.i === i
+    return right
+  },
   release: ({ call, result, error }) => {
     const { resolve, reject } = held.get(call)
     held.delete(call)
