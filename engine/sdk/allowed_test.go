@@ -15,6 +15,10 @@ const (
 	urls       = "2.1: an error tells of a URL no more than its host, since the rest may be a secret"
 	refused    = "2.2: who registers what is refused hears of it"
 	names      = "named by no section: scopes and keys have at least one byte, since no table of AWS keeps an empty one"
+	comesLater = "configuration comes later"
+	graced     = "2.2: a worker is gone when its grace has ended; who closes before hears nothing of it"
+	ownOnly    = "11: only who registered a trigger unregisters it"
+	badConfig  = "11: a bad config is refused"
 	unseen     = "the call was made on a connection that is not in the recording"
 )
 
@@ -80,6 +84,21 @@ var differences = map[string][]allowed{
 		{"17-state:52", ".result", ""},
 		{"17-state:54", ".error", `{"code":"GET_ERROR","message":"state: invalid scope: must be 1 to 512 bytes of UTF-8 without NUL"}`},
 		{"17-state:54", ".result", ""},
+	},
+	comesLater: {
+		{"11-trigger-fire:115", "missing", ""},
+		{"11-trigger-fire:119", "missing", ""},
+	},
+	graced: {
+		{"10-register-triggers:124", "missing", ""},
+		{"11-trigger-fire:148", "missing", ""},
+	},
+	ownOnly: {
+		{"10-register-triggers:116", ".error", ""},
+		{"10-register-triggers:116", ".result", `{"config":{"scope":"foreign"},"function":{"function_id":"ora::t",…`},
+	},
+	badConfig: {
+		{"10-register-triggers A", "extra", `{"type":"triggerregistrationresult","id":"<id>","trigger_type":"http","function_id":"ora::t","error":{"code":"trigger_registration_failed","message":"http_method must be one of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"}}`},
 	},
 	unseen: {
 		{"23-limits:31", "missing", ""},

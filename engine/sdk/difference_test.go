@@ -84,9 +84,9 @@ func replays(t testing.TB, name string) bool {
 
 // pending are recordings whose parts of the bus are not served yet.
 var pending = map[string]string{
-	"10-register-triggers":     "http triggers and topics",
+	"10-register-triggers":     "topics",
+	"11-trigger-fire":          "topics",
 	"01-connect-raw":           "engine::baggage::*",
-	"11-trigger-fire":          "cron, http and topics",
 	"16-lists":                 "engine::log::*, engine::baggage::*",
 	"19-channels":              "channel sockets",
 	"24-otel-socket":           "/otel",
@@ -106,9 +106,7 @@ func replayed(t *testing.T, name string) {
 			t.Cleanup(cancel)
 			return ctx
 		}}
-	if name == "22-http-backed" {
-		r.original = func(s string) string { return strings.ReplaceAll(s, backing.URL, recordedServer) }
-	}
+	r.original = strings.NewReplacer(backing.URL, recordedServer, strings.TrimPrefix(s.Ready.HTTP, "http://"), recordedHTTP).Replace
 	r.run(before[name])
 	met := map[string]bool{}
 	var b strings.Builder
@@ -134,6 +132,14 @@ func replayed(t *testing.T, name string) {
 // before are things to wait for before a line of a recording is sent: the
 // recorder waited some seconds there.
 var before = map[string]map[int]func(*replay){
+	"11-trigger-fire": {1: func(r *replay) {
+		// The engine had these from before.
+		c := dial(r.t, r.server)
+		for _, scope := range []string{"blocked", "condmissing"} {
+			invoke(r.t, c, "state::set", `{"scope":"`+scope+`","key":"k","value":1}`, nil)
+		}
+		playWeb(r)
+	}},
 	"26-builtin-shadow": {30: func(r *replay) { left(r.t, dial(r.t, r.server), "ora-b") }},
 	"22-http-backed":    {54: func(r *replay) { served(r.t, dial(r.t, r.server), "ora::h", false) }},
 	"01-connect-raw":    {37: func(r *replay) { served(r.t, dial(r.t, r.server), "ora::noannounce", true) }},

@@ -37,6 +37,9 @@ type Delivery struct {
 	// Reads says whether a principal may know of a value; nil says yes to everybody. It is asked for bindings that a
 	// connection made.
 	Reads func(ctx context.Context, p bus.Principal, scope, key string) (bool, error)
+	// Worker says whether a principal that is no worker has a worker's rights too, as programs on the machine of a local
+	// server have; nil says no to everybody.
+	Worker func(p bus.Principal) bool
 	// Trace puts the trace of a write into the context of what it triggers; nil puts it where nested calls of the bus
 	// find it.
 	Trace func(ctx context.Context, traceparent, baggage string) context.Context
@@ -52,6 +55,9 @@ func NewDispatcher(d Delivery) (*Dispatcher, error) {
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if d.Worker == nil {
+		d.Worker = func(bus.Principal) bool { return false }
 	}
 	if d.Owns == nil {
 		d.Owns = func(context.Context, bus.Principal, string) (bool, error) { return false, nil }
@@ -174,7 +180,8 @@ func (d *Dispatcher) bounded(b *binding, name string) bool {
 	if !b.external || b.principal.SeesAll() {
 		return false
 	}
-	return b.principal.Role != bus.RoleWorker || d.SessionStream(name)
+	worker := b.principal.Role == bus.RoleWorker || d.Worker(b.principal)
+	return !worker || d.SessionStream(name)
 }
 
 func (d *Dispatcher) call(ctx context.Context, b Binding, f Firing, functionID string, metadata json.RawMessage) (json.RawMessage, error) {

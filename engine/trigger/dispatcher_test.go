@@ -279,12 +279,16 @@ func TestStreamsOfStrangersStayTheirs(t *testing.T) {
 		{"operator", bus.RoleOperator, "bob", "s2", "agent::events", false, true},
 		{"worker on a session", bus.RoleWorker, "bob", "s2", "agent::turn_end", true, false},
 		{"worker on its own stream", bus.RoleWorker, "bob", "s2", "chat", false, true},
+		{"client on a stream", bus.RoleClient, "bob", "s2", "chat", true, false},
+		{"program of this machine on a session", bus.RoleClient, "here", "s2", "agent::events", true, false},
+		{"program of this machine on a stream", bus.RoleClient, "here", "s2", "chat", false, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			asked := make(chan struct{}, 2)
 			everybody := make(chan bool, 1) // lets the second event through
 			g := newRig(t, func(_ *trigger.Config, d *trigger.Delivery) {
+				d.Worker = func(p bus.Principal) bool { return p.ID == "p-here" }
 				d.Owns = func(_ context.Context, p bus.Principal, session string) (bool, error) {
 					defer func() { asked <- struct{}{} }() // the answer is fixed by then
 					select {

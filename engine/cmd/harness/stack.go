@@ -226,7 +226,8 @@ func (s *stack) openBus(ctx context.Context) error {
 		return err
 	}
 	s.onClose(s.router.Close)
-	s.dispatch, err = trigger.NewDispatcher(trigger.Delivery{Table: s.triggers, Invoker: s.router.Engine(), Clock: s.clock, Logger: s.logger, Owns: s.owns, Reads: owners{s.owns}.reads})
+	s.dispatch, err = trigger.NewDispatcher(trigger.Delivery{Table: s.triggers, Invoker: s.router.Engine(), Clock: s.clock, Logger: s.logger, Owns: s.owns, Reads: owners{s.owns}.reads,
+		Worker: func(p bus.Principal) bool { return p.ID == access.LocalID }})
 	if err != nil {
 		return err
 	}
