@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/protocol"
@@ -32,6 +33,25 @@ func TestACallThatCrossesItsUnregistrationIsHandedOn(t *testing.T) {
 				t.Errorf("%s has %d calls under way", name, n)
 			}
 		}
+	}
+}
+
+// Where frames come in no order, the answer may come before the frame that
+// takes the function back.
+func TestACallIsHandedOnWhenTheUnregistrationComesLast(t *testing.T) {
+	t.Parallel()
+	g := newRig(t)
+	g.serve("x::f", bus.Meta{}, echo)
+	w, caller := g.connect("w"), g.connect("caller")
+	g.register(w, "x::f")
+	g.send(caller, `{"type":"invokefunction","invocation_id":"0d1f0000-0000-4000-8000-000000000001","function_id":"x::f","data":[1]}`)
+	call := w.call(t)
+	g.send(w, `{"type":"invocationresult","invocation_id":"`+call.InvocationID+`","function_id":"x::f","error":{"code":"function_not_found","message":"Function not found"}}`)
+	g.clock.BlockUntil(1)
+	caller.silent(t)
+	g.send(w, `{"type":"unregisterfunction","id":"x::f"}`)
+	if got := caller.next(t).(*protocol.InvocationResult); got.Error != nil {
+		t.Errorf("got %s, %v", got.Result, got.Error)
 	}
 }
 
@@ -71,6 +91,10 @@ func TestAnAnswerOfAHandlerIsNotHandedOn(t *testing.T) {
 			g.send(w, `{"type":"unregisterfunction","id":"x::f"}`)
 		}
 		g.send(w, `{"type":"invocationresult","invocation_id":"`+call.InvocationID+`","function_id":"x::f","error":`+tt.err+`}`)
+		if !tt.takeBack { // it had a moment to do so
+			g.clock.BlockUntil(1)
+			g.clock.Advance(time.Second)
+		}
 		var want bus.Error
 		if err := json.Unmarshal([]byte(tt.err), &want); err != nil {
 			t.Fatal(err)

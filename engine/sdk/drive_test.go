@@ -196,12 +196,27 @@ func quote(s string) string {
 func each(t *testing.T, test func(t *testing.T, l Language, s *Server)) {
 	t.Parallel()
 	for _, l := range Languages {
-		for mode, flags := range map[string][]string{"local": nil, "strict": {"--strict"}} {
-			t.Run(string(l)+" "+mode, func(t *testing.T) {
-				stock(t, l)
-				t.Parallel()
-				test(t, l, serve(t, "", flags...))
-			})
-		}
+		on(t, l, false, test)
+		on(t, l, true, test)
 	}
+}
+
+// pair is each for tests that take long: the default server for one SDK, the
+// strict one for the other.
+func pair(t *testing.T, test func(t *testing.T, l Language, s *Server)) {
+	t.Parallel()
+	on(t, Node, false, test)
+	on(t, Python, true, test)
+}
+
+func on(t *testing.T, l Language, strict bool, test func(t *testing.T, l Language, s *Server)) {
+	name, flags := "local", []string(nil)
+	if strict {
+		name, flags = "strict", []string{"--strict"}
+	}
+	t.Run(string(l)+" "+name, func(t *testing.T) {
+		stock(t, l)
+		t.Parallel()
+		test(t, l, serve(t, "", flags...))
+	})
 }

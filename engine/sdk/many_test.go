@@ -9,7 +9,7 @@ import (
 // engine of the recording lost one in a few hundred results so.
 func TestNoResultIsLost(t *testing.T) {
 	repeats(t, "34-lost-result", "31-nagle")
-	each(t, func(t *testing.T, l Language, s *Server) {
+	pair(t, func(t *testing.T, l Language, s *Server) {
 		const calls = 2000
 		callee := attach(t, l, s, "callee")
 		callee.function("fast::echo", "echo")

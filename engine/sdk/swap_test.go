@@ -12,7 +12,7 @@ import (
 // it back, again and again, under a hundred turns that call it. Each call is
 // served by one side, both sides serve some, and no turn fails.
 func TestSwapUnderAHundredTurns(t *testing.T) {
-	each(t, func(t *testing.T, l Language, s *Server) {
+	pair(t, func(t *testing.T, l Language, s *Server) {
 		const turns, parallel = 100, 4
 		w := attach(t, l, s, "swap")
 		c := dial(t, s)
