@@ -19,6 +19,7 @@ const (
 	graced     = "2.2: a worker is gone when its grace has ended; who closes before hears nothing of it"
 	ownOnly    = "11: only who registered a trigger unregisters it"
 	badConfig  = "11: a bad config is refused"
+	byQueue    = "6.4: the primary key of a topic is its queue, too"
 	unseen     = "the call was made on a connection that is not in the recording"
 )
 
@@ -47,6 +48,9 @@ var differences = map[string][]allowed{
 	},
 	builtins: {
 		{"16-lists:56", ".result.worker_name", `"engine"`},
+		{"16-lists:56", ".result.description", ""},
+		{"16-lists:83", ".result.description", `"Calls a function when a value of the state changes"`},
+		{"16-lists:130", ".result.trigger.description", `"Calls a function when a value of the state changes"`},
 		{"16-lists:56", ".result.metadata", `{"idempotent":true}`},
 		{"16-lists:68", ".error", `{"code":"NOT_FOUND","message":"Worker 'iii-state' is not connected."}`},
 		{"16-lists:68", ".result", ""},
@@ -98,7 +102,14 @@ var differences = map[string][]allowed{
 		{"10-register-triggers:116", ".result", `{"config":{"scope":"foreign"},"function":{"function_id":"ora::t",…`},
 	},
 	badConfig: {
+		{"10-register-triggers A", "extra", "{\"type\":\"triggerregistrationresult\",\"id\":\"<id>\",\"trigger_type\":\"durable:subscriber\",\"function_id\":\"ora::t\",\"error\":{\"code\":\"trigger_registration_failed\",\"message\":\"Failed to parse trigger config: missing field `topic`\"}}"},
+		{"10-register-triggers A", "extra", "{\"type\":\"triggerregistrationresult\",\"id\":\"<id>\",\"trigger_type\":\"subscribe\",\"function_id\":\"ora::t\",\"error\":{\"code\":\"trigger_registration_failed\",\"message\":\"Failed to parse trigger config: missing field `topic`\"}}"},
+		{"10-register-triggers:109", ".result.registered_triggers", `[{"config":{},"config_summary":"{}","function_id":"ora::t","id":"<id>","trigger_type":"state","worker_name":"ora-a"},{"config":{"topic":"t1"},…`},
 		{"10-register-triggers A", "extra", `{"type":"triggerregistrationresult","id":"<id>","trigger_type":"http","function_id":"ora::t","error":{"code":"trigger_registration_failed","message":"http_method must be one of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"}}`},
+	},
+	byQueue: {
+		{"11-trigger-fire:107", ".error", ""},
+		{"11-trigger-fire A", "extra", `{"data":1,"function_id":"ora::on","invocation_id":"<id>","type":"invokefunction"}`},
 	},
 	unseen: {
 		{"23-limits:31", "missing", ""},
@@ -124,7 +135,7 @@ var differences = map[string][]allowed{
 		{"32-stream-trigger-panic B", "extra", `{"type":"invocationresult","invocation_id":"86bb11d6-0747-4c07-ae1c-38803566ef97","function_id":"ora::zombie","result":"from A"}`},
 		{"32-stream-trigger-panic:21", "missing", ""},
 		{"32-stream-trigger-panic:23", "missing", ""},
-		{"32-stream-trigger-panic B", "extra", `{"type":"invokefunction","invocation_id":"<id>","function_id":"ora::zombie","data":{"_caller_worker_id":"262323d5-1084-4a58-99d0-77bc014c16fa"},"metadata":{"principal":{"id":"local","role":"client"},"idempotency_key":"<id>"}}`},
+		{"32-stream-trigger-panic B", "extra", `{"data":{"_caller_worker_id":"262323d5-1084-4a58-99d0-77bc014c16fa"},"function_id":"ora::zombie","invocation_id":"<id>","type":"invokefunction"}`},
 		{"32-stream-trigger-panic:25", ".result.workers", "[]"},
 		{"32-stream-trigger-panic:27", ".result.workers", "[]"},
 	},

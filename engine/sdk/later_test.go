@@ -36,8 +36,15 @@ type frameHead struct {
 }
 
 func head(l line) frameHead {
+	text := l.text
+	if l.size > 0 { // what tells its kind comes first
+		for _, payload := range []string{`,"data":`, `,"result":`} {
+			before, _, _ := strings.Cut(string(text), payload)
+			text = []byte(strings.TrimSuffix(before, "}") + "}")
+		}
+	}
 	var f frameHead
-	if json.Unmarshal(l.whole(), &f) != nil {
+	if json.Unmarshal(text, &f) != nil {
 		return frameHead{} // junk
 	}
 	return f

@@ -186,9 +186,7 @@ func repeats(t testing.TB, names ...string) {
 
 // unrepeated are the recordings that no test repeats, beside the pending ones
 // of TestRawClients, and why.
-var unrepeated = map[string]string{
-	"33-python-channel-token": "channel sockets are not served yet",
-}
+var unrepeated = map[string]string{}
 
 // TestRecordingsWithoutATest holds the list of recordings without a test
 // against the calls of repeats in this package.
