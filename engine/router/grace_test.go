@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -310,6 +312,55 @@ func TestReattachAfterTheReplay(t *testing.T) {
 	if !g.registry.Owns("b2", "s::f") || !g.registry.Owns("b2", "s::g") {
 		t.Error("what was registered before the reattach is gone")
 	}
+}
+
+// TestAResultBeforeTheReattach: that of a call which the worker was given before it was cut off counts all the same, and
+// only if it is that worker.
+func TestAResultBeforeTheReattach(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, withGrace)
+	b := g.connect("b")
+	g.register(b, "s::f")
+	done := g.invoke("s::f")
+	call := b.call(t)
+	g.Detach(b)
+	stranger := g.connect("stranger")
+	g.answer(stranger, call, `"forged"`)
+	g.reattach(stranger, b)
+	b2 := g.connectAs("b2", b.principal)
+	g.answer(b2, call, `"late"`)
+	g.reattach(b2, b)
+	g.want(done, `"late"`, "")
+}
+
+// TestResultsOfNoCallAreForgotten: a new connection cannot have the bus keep much, nor for long.
+func TestResultsOfNoCallAreForgotten(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, withGrace)
+	b := g.connect("b")
+	g.register(b, "s::f")
+	done := g.invoke("s::f")
+	call := b.call(t)
+	g.Detach(b)
+	b2 := g.connectAs("b2", b.principal)
+	for i := range 64 {
+		g.send(b2, fmt.Sprintf(`{"type":"invocationresult","invocation_id":"0d1f0000-0000-4000-8000-0000000001%02x","function_id":"s::f","result":1}`, i))
+	}
+	g.answer(b2, call, `"too many"`)
+	b3 := g.connectAs("b3", b.principal)
+	g.send(b3, `{"type":"invocationresult","invocation_id":"`+call.InvocationID+`","function_id":"s::f","result":"`+strings.Repeat("x", 4<<20)+`"}`)
+	b4 := g.connectAs("b4", b.principal)
+	for _, c := range []*conn{b2, b3} {
+		g.reattach(c, b)
+	}
+	g.answer(b4, call, `"another connection"`)
+	select {
+	case out := <-done:
+		t.Errorf("got %+v", out)
+	default:
+	}
+	g.answer(b3, call, `"at last"`)
+	g.want(done, `"at last"`, "")
 }
 
 // TestWhatIsNotRegisteredAgainGoes: after the patience of the bus, or when a call of it tells.

@@ -16,9 +16,17 @@ func (r *Router) HandleResult(conn Conn, f *protocol.InvocationResult) {
 		return
 	}
 	c := p.take(id)
-	if c == nil {
-		r.log.Debug("a result that belongs to no call was dropped", "function_id", f.FunctionID, "worker_id", conn.WorkerID())
-		return
+	for c == nil {
+		if r.keepResult(p, f) {
+			return
+		}
+		root := p.root()
+		if root == p {
+			r.log.Debug("a result that belongs to no call was dropped", "function_id", f.FunctionID, "worker_id", conn.WorkerID())
+			return
+		}
+		p = root // it turned out just now who the worker is
+		c = p.take(id)
 	}
 	if p.answered() {
 		r.cfg.Registry.SetStatus(conn.ID(), registry.StatusConnected)

@@ -49,6 +49,8 @@ type peer struct {
 	// waiting are calls that came while the worker was away; backlog is what it is to be sent first.
 	waiting waiting
 	backlog backlog
+	// kept are results that may be for calls of who the worker turns out to be.
+	kept kept
 	// joined are the counters of what this worker was before it was known, while they count anything.
 	joined []*counter
 

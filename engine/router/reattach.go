@@ -25,7 +25,7 @@ func (r *Router) Reattach(conn Conn, f *protocol.Reattach) {
 	}
 	last := p.link.Load()
 	from, to := last.conn.ID(), conn.ID()
-	late := r.take(p, conn)
+	late, results := r.take(p, conn)
 	if namespace, fixed := r.cfg.Registry.Move(from, to); fixed {
 		conn.NamespaceFixed(namespace)
 	}
@@ -45,6 +45,9 @@ func (r *Router) Reattach(conn Conn, f *protocol.Reattach) {
 	last.conn.Close()
 	for _, c := range late {
 		r.complete(c, outcome{err: protocol.InvocationStopped()})
+	}
+	for _, f := range results {
+		r.HandleResult(conn, f)
 	}
 	r.background(func() {
 		p.runHooks(&r.life)
@@ -83,8 +86,9 @@ func (r *Router) returns(conn Conn, f *protocol.Reattach) *peer {
 }
 
 // take makes a connection that of a worker, with what came on it so far. It returns the calls that end by it: two callers
-// chose one id, and the answer could not be told apart. The caller holds life.
-func (r *Router) take(p *peer, conn Conn) (ended []*call) {
+// chose one id, and the answer could not be told apart; and the results that came before it was known whose they are. The
+// caller holds life.
+func (r *Router) take(p *peer, conn Conn) (ended []*call, results []*protocol.InvocationResult) {
 	r.mu.RLock()
 	fresh := r.peers[conn.ID()]
 	r.mu.RUnlock()
@@ -117,6 +121,7 @@ func (r *Router) take(p *peer, conn Conn) (ended []*call) {
 	p.joined = slices.DeleteFunc(append(append(p.joined, fresh.active), fresh.joined...), func(c *counter) bool { return c.value() == 0 })
 	p.phase = returning
 	p.link.Store(fresh.link.Load())
+	results, fresh.kept = fresh.kept.results, kept{}
 	fresh.phase, fresh.calls, fresh.traces, fresh.waiting, fresh.backlog = gone, map[string]*call{}, map[string][]*call{}, waiting{}, backlog{}
 	p.wake()
 	fresh.wake()
@@ -144,7 +149,7 @@ func (r *Router) take(p *peer, conn Conn) (ended []*call) {
 		p.hooks = append(p.hooks, func() { r.gone(lost) })
 	}
 	r.peers[conn.ID()], r.byWorker[canonical(conn.WorkerID())] = p, p
-	return ended
+	return ended, results
 }
 
 // gone tells the host that an address reaches nobody any more.
