@@ -29,6 +29,15 @@ type Options struct {
 	// Headers go into the request of every connect, after Token: a fresh
 	// Authorization, for example. An error counts as a failed connect.
 	Headers func(ctx context.Context) (http.Header, error)
+	// Where is asked before every connect but the first, for a server that may
+	// be somewhere else, or know another token, by then. An error counts as a
+	// failed connect.
+	Where func(ctx context.Context) (url, token string, err error)
+	// OnLost runs when the connection is lost, before the first try to come
+	// back.
+	OnLost func(err error)
+	// GiveUp ends the client after a failed connect; nil tries for ever.
+	GiveUp func(err error) bool
 	// Name is announced; empty is host name and pid.
 	Name    string
 	Version string
@@ -108,7 +117,7 @@ func Dial(ctx context.Context, opts Options) (*Client, error) {
 		return nil, &ConnectError{URL: opts.URL, Err: err}
 	}
 	c.base, c.stop = context.WithCancel(context.WithoutCancel(ctx))
-	ws, err := c.dial(ctx)
+	ws, err := c.dial(ctx, c.url, opts.Token)
 	if err != nil {
 		c.stop()
 		return nil, err
@@ -130,23 +139,23 @@ func chunked(address string) (string, error) {
 	return u.String(), nil
 }
 
-func (c *Client) dial(ctx context.Context) (*websocket.Conn, error) {
+func (c *Client) dial(ctx context.Context, to, token string) (*websocket.Conn, error) {
 	header := http.Header{}
-	if c.opts.Token != "" {
-		header.Set("Authorization", "Bearer "+c.opts.Token)
+	if token != "" {
+		header.Set("Authorization", "Bearer "+token)
 	}
 	if c.opts.Headers != nil {
 		more, err := c.opts.Headers(ctx)
 		if err != nil {
-			return nil, &ConnectError{URL: c.opts.URL, Err: err}
+			return nil, &ConnectError{URL: to, Err: err}
 		}
 		for name, values := range more {
 			header[http.CanonicalHeaderKey(name)] = values
 		}
 	}
-	ws, resp, err := websocket.Dial(ctx, c.url, &websocket.DialOptions{HTTPHeader: header, HTTPClient: c.opts.HTTPClient})
+	ws, resp, err := websocket.Dial(ctx, to, &websocket.DialOptions{HTTPHeader: header, HTTPClient: c.opts.HTTPClient})
 	if err != nil {
-		e := &ConnectError{URL: c.opts.URL, Err: err}
+		e := &ConnectError{URL: to, Err: err}
 		if resp != nil {
 			e.Status = resp.StatusCode
 		}

@@ -36,8 +36,11 @@ func (c *Client) run(ws *websocket.Conn) {
 			return
 		}
 		c.opts.Logger.Info("connection lost", "error", err)
-		if ws = c.redial(); ws == nil {
-			c.finish(ErrClosed)
+		if c.opts.OnLost != nil {
+			c.opts.OnLost(err)
+		}
+		if ws, err = c.redial(); err != nil {
+			c.finish(err)
 			return
 		}
 	}
@@ -52,19 +55,23 @@ func (c *Client) isClosing() bool {
 	}
 }
 
-// redial tries until it is connected; nil means the client was closed.
-func (c *Client) redial() *websocket.Conn {
+// redial tries until it is connected. The error is ErrClosed, or what the
+// client was given up for.
+func (c *Client) redial() (*websocket.Conn, error) {
 	for attempt := 0; ; attempt++ {
 		t := c.opts.Clock.NewTimer(c.pause(attempt))
 		select {
 		case <-c.closing:
 			t.Stop()
-			return nil
+			return nil, ErrClosed
 		case <-t.C():
 		}
 		ws, err := c.redialOnce()
 		if err == nil {
-			return ws
+			return ws, nil
+		}
+		if c.opts.GiveUp != nil && !c.isClosing() && c.opts.GiveUp(err) {
+			return nil, err
 		}
 		c.opts.Logger.Info("reconnect failed", "error", err)
 	}
@@ -83,7 +90,18 @@ func (c *Client) redialOnce() (*websocket.Conn, error) {
 		case <-ended:
 		}
 	}()
-	return c.dial(ctx)
+	if c.opts.Where == nil {
+		return c.dial(ctx, c.url, c.opts.Token)
+	}
+	where, token, err := c.opts.Where(ctx)
+	if err != nil {
+		return nil, &ConnectError{URL: c.opts.URL, Err: err}
+	}
+	to, err := chunked(where)
+	if err != nil {
+		return nil, &ConnectError{URL: where, Err: err}
+	}
+	return c.dial(ctx, to, token)
 }
 
 // handshakeLimit is how long an attempt to come back may take.

@@ -81,7 +81,24 @@ func (a *app) connect(ctx context.Context, onConnect func(context.Context, bool)
 	}
 	dial, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	c, err := client.Dial(dial, client.Options{URL: url, Token: token, Version: version, Name: "harness-cli", Clock: a.clock, IDs: a.ids, OnConnect: onConnect})
+	given := a.token != "" || a.getenv("HARNESS_TOKEN") != ""
+	opts := client.Options{
+		URL: url, Token: token, Version: version, Name: "harness-cli", Clock: a.clock, IDs: a.ids, OnConnect: onConnect,
+		OnLost: func(error) { fmt.Fprintln(a.stderr, "connection lost, reconnecting") },
+		// A token that somebody gave stays refused.
+		GiveUp: func(err error) bool {
+			var refused *client.ConnectError
+			return (given || dev == nil) && errors.As(err, &refused) && refused.Unauthorized()
+		},
+	}
+	if dev != nil {
+		// A server that was started anew has another token, and maybe another port.
+		opts.Where = func(context.Context) (string, string, error) {
+			url, token, _, err := a.server()
+			return url, token, err
+		}
+	}
+	c, err := client.Dial(dial, opts)
 	return c, dev, err
 }
 
