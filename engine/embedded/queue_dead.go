@@ -27,6 +27,10 @@ func (q *Queue) bury(e *queueEntry, text string, failed bool) *commit.Promise[st
 		if err != nil {
 			return struct{}{}, &CorruptError{Path: q.db.path(), What: "message of queue " + name, Err: err}
 		}
+		notice, err := q.notice(c, id, m)
+		if err != nil {
+			return struct{}{}, err
+		}
 		n, err := c.next(deadBucket)
 		if err != nil {
 			return struct{}{}, err
@@ -43,10 +47,7 @@ func (q *Queue) bury(e *queueEntry, text string, failed bool) *commit.Promise[st
 			}
 			q.buried(e)
 		})
-		if conf, _ := q.Config(name); conf.DeadLetterFunction != "" {
-			notice := &storedMessage{ID: id, SentAt: m.FailedAt, Message: m.Message}
-			notice.Queue, notice.FunctionID = queue.DeadLetterQueue, conf.DeadLetterFunction
-			notice.Group, notice.DedupID = "", ""
+		if notice != nil {
 			if err := q.insert(c, notice); err != nil {
 				return struct{}{}, err
 			}
@@ -56,6 +57,22 @@ func (q *Queue) bury(e *queueEntry, text string, failed bool) *commit.Promise[st
 	})
 	go q.afterBury(e, p)
 	return p
+}
+
+// notice is the message that tells the dead-letter function of a message that
+// dies; nil without such a function. Its data is a copy of its own.
+func (q *Queue) notice(c *commitCtx, id string, m storedMessage) (*storedMessage, error) {
+	conf, _ := q.Config(m.Queue)
+	if conf.DeadLetterFunction == "" {
+		return nil, nil
+	}
+	n := &storedMessage{ID: id, SentAt: max(c.now().UnixMilli(), 1), Message: m.Message, file: m.file, fileSize: m.fileSize, fileSum: m.fileSum}
+	n.Queue, n.FunctionID = queue.DeadLetterQueue, conf.DeadLetterFunction
+	n.Group, n.DedupID = "", ""
+	if err := n.fill(q.db); err != nil {
+		return nil, err
+	}
+	return n, n.spill(c)
 }
 
 // afterBury sees to a message that could not be made a dead letter.
@@ -95,27 +112,40 @@ func (q *Queue) DeadLetters(ctx context.Context, name string, offset, limit int)
 	if err := q.flush(ctx); err != nil {
 		return nil, err
 	}
-	var out []queue.DeadLetter
+	var rows []deadRow
 	err := q.db.view(ctx, "queue.dead_letters", func(tx *bbolt.Tx) error {
 		return q.eachDead(tx, name, nil, func(key, value []byte) (bool, error) {
 			if offset > 0 {
 				offset--
 				return true, nil
 			}
-			if len(out) >= limit {
+			if len(rows) >= limit {
 				return false, nil
 			}
 			m, err := q.decodeDead(name, key, value)
 			if err == nil {
-				out = append(out, queue.DeadLetter{
-					Message: m.Message, ID: m.ID, Error: m.Error, Receives: m.Receives,
-					FailedAt: time.UnixMilli(m.FailedAt).UTC(),
-				})
+				rows = append(rows, deadRow{bytes.Clone(key), m})
 			}
 			return true, err
 		})
 	})
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	var out []queue.DeadLetter
+	for _, row := range rows {
+		m := row.m
+		there, err := q.fillDead(ctx, name, row.key, &m)
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			out = append(out, queue.DeadLetter{
+				Message: m.Message, ID: m.ID, Error: m.Error, Receives: m.Receives, FailedAt: time.UnixMilli(m.FailedAt).UTC(),
+			})
+		}
+	}
+	return out, nil
 }
 
 // eachDead visits the dead letters of a queue from a key on, until f is false.

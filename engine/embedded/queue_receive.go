@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -109,6 +110,9 @@ func (q *Queue) handOut(ctx context.Context, name string, ts []*taken) ([]queue.
 		ts = good
 		return nil
 	})
+	if err == nil {
+		ts, err = q.fillAll(ts, func(t *taken, err error) { bad, badErr = append(bad, t), err })
+	}
 	for _, t := range bad {
 		q.setAside(t.e, badErr)
 	}
@@ -127,6 +131,25 @@ func (q *Queue) handOut(ctx context.Context, name string, ts []*taken) ([]queue.
 		}
 	}
 	return ds, nil
+}
+
+// fillAll reads the data that lies in files. The messages whose data is damaged
+// are left out.
+func (q *Queue) fillAll(ts []*taken, damaged func(*taken, error)) ([]*taken, error) {
+	good := ts[:0:0]
+	for _, t := range ts {
+		err := t.value.fill(q.db)
+		var corrupt *CorruptError
+		switch {
+		case err == nil:
+			good = append(good, t)
+		case errors.As(err, &corrupt):
+			damaged(t, err)
+		default:
+			return ts, err
+		}
+	}
+	return good, nil
 }
 
 // storeCounts makes durable that messages are held.

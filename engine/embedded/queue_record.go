@@ -30,6 +30,7 @@ const messageFormat = 1
 const (
 	hasEnd   = 1
 	external = 2
+	hasSpill = 4
 )
 
 // storedMessage is a message as it lies in a bucket: waiting, in flight, given
@@ -42,6 +43,10 @@ type storedMessage struct {
 	Error    string
 	FailedAt int64 // epoch ms, 0 unless it is a dead letter
 	Receives int
+	// Data above state.InlineLimit lies in a file of its own, and Data is nil.
+	file     string
+	fileSize int64
+	fileSum  uint32
 }
 
 // encode gives the stored form. The data stays as it was sent.
@@ -58,6 +63,9 @@ func (m *storedMessage) encode(key []byte) ([]byte, error) {
 	if m.External {
 		flags |= external
 	}
+	if m.file != "" {
+		flags |= hasSpill
+	}
 	b = append(b, messageFormat, flags)
 	// The group comes first: it is all that is read when the file is opened.
 	for _, s := range []string{m.Group, m.ID, m.ReceiptID, m.FunctionID, m.Namespace, m.DedupID, m.Traceparent, m.Baggage, string(principal)} {
@@ -68,6 +76,12 @@ func (m *storedMessage) encode(key []byte) ([]byte, error) {
 		b = appendText(b, m.Error)
 		b = binary.AppendVarint(b, m.FailedAt)
 		b = binary.AppendUvarint(b, uint64(m.Receives))
+	}
+	if m.file != "" {
+		b = appendText(b, m.file)
+		b = binary.AppendVarint(b, m.fileSize)
+		b = binary.BigEndian.AppendUint32(b, m.fileSum)
+		return sealMessage(key, b), nil
 	}
 	return sealMessage(key, append(b, m.Data...)), nil
 }
@@ -92,7 +106,12 @@ func decodeMessage(name string, key, data []byte) (storedMessage, error) {
 		m.FailedAt = in.varint()
 		m.Receives = int(in.uvarint())
 	}
-	m.Data = append(json.RawMessage{}, in.b...)
+	if flags&hasSpill != 0 {
+		m.file, m.fileSize, m.fileSum = in.text(), in.varint(), in.uint32()
+		in.bad = in.bad || m.file == "" || len(in.b) > 0
+	} else {
+		m.Data = append(json.RawMessage{}, in.b...)
+	}
 	if in.bad {
 		return storedMessage{}, errRecord
 	}

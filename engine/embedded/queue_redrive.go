@@ -95,7 +95,7 @@ func (q *Queue) Discard(ctx context.Context, name, id string) (bool, error) {
 			return false, err
 		}
 		c.afterCommit(func() { q.lessDead(name, 1) })
-		return true, c.delete(deadBucket, rows[0].key)
+		return true, errors.Join(c.dropData(deadBucket, rows[0].key), c.delete(deadBucket, rows[0].key))
 	}).Wait(ctx)
 }
 

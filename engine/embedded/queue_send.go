@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"go.etcd.io/bbolt"
 
@@ -34,19 +33,7 @@ func (q *Queue) SubmitAll(_ context.Context, ms []queue.Message, after ...commit
 		}
 	}
 	return submit(q.db, "queue.submit_all", after, func(_ *bbolt.Tx, c *commitCtx) ([]queue.Sent, error) {
-		for _, m := range stored {
-			if !q.exists(c, m.Queue) {
-				return nil, &queue.UnknownError{Queue: m.Queue}
-			}
-		}
-		sent := make([]queue.Sent, len(stored))
-		for i, m := range stored {
-			var err error
-			if sent[i], err = q.put(c, m); err != nil {
-				return nil, err
-			}
-		}
-		return sent, nil
+		return q.putAll(c, stored)
 	})
 }
 
@@ -66,7 +53,7 @@ func (q *Queue) prepare(m queue.Message) (*storedMessage, error) {
 	case m.FunctionID == "":
 		return nil, invalid("function_id", "given")
 	case len(m.Data) > state.MaxValue:
-		return nil, invalid("data", fmt.Sprintf("at most %d bytes", state.MaxValue))
+		return nil, &queue.TooLargeError{Queue: m.Queue, Size: len(m.Data)}
 	case !json.Valid(m.Data):
 		return nil, invalid("data", "JSON")
 	}
@@ -85,24 +72,52 @@ func (q *Queue) prepare(m queue.Message) (*storedMessage, error) {
 // put stores a message as part of an operation. It makes its checks before its
 // first change.
 func (q *Queue) put(c *commitCtx, m *storedMessage) (queue.Sent, error) {
-	conf, ok := q.Config(m.Queue)
-	if !ok || !q.exists(c, m.Queue) {
-		return queue.Sent{}, &queue.UnknownError{Queue: m.Queue}
-	}
-	m.SentAt = c.now().UnixMilli()
-	dedup := queue.DedupKey(conf, m.Message)
-	if dedup != "" {
-		if id := q.duplicate(c, m.Queue, dedup, m.SentAt); id != "" {
-			return queue.Sent{ID: id, Duplicate: true}, nil
-		}
-	}
-	if err := q.insert(c, m); err != nil {
+	sent, err := q.putAll(c, []*storedMessage{m})
+	if err != nil {
 		return queue.Sent{}, err
 	}
-	if dedup == "" {
-		return queue.Sent{ID: m.ID}, nil
+	return sent[0], nil
+}
+
+// putAll is put for several messages. It leaves ms as they are, because an
+// operation may run again.
+func (q *Queue) putAll(c *commitCtx, ms []*storedMessage) ([]queue.Sent, error) {
+	now := c.now().UnixMilli()
+	sent, news, keys := make([]queue.Sent, len(ms)), make([]*storedMessage, len(ms)), make([]string, len(ms))
+	for i, m := range ms {
+		conf, ok := q.Config(m.Queue)
+		if !ok || !q.exists(c, m.Queue) {
+			return nil, &queue.UnknownError{Queue: m.Queue}
+		}
+		one := *m
+		one.SentAt = now
+		keys[i] = queue.DedupKey(conf, one.Message)
+		if keys[i] != "" {
+			if id := q.duplicate(c, one.Queue, keys[i], now); id != "" {
+				sent[i] = queue.Sent{ID: id, Duplicate: true}
+				continue
+			}
+		}
+		if err := one.spill(c); err != nil {
+			return nil, err
+		}
+		news[i], sent[i] = &one, queue.Sent{ID: one.ID}
 	}
-	return queue.Sent{ID: m.ID}, q.remember(c, m, dedup)
+	for i, m := range news {
+		if m == nil {
+			continue
+		}
+		if err := q.insert(c, m); err != nil {
+			return nil, err
+		}
+		if keys[i] == "" {
+			continue
+		}
+		if err := q.remember(c, m, keys[i]); err != nil {
+			return nil, err
+		}
+	}
+	return sent, nil
 }
 
 // insert puts a message at the back of its queue.
@@ -115,6 +130,11 @@ func (q *Queue) insert(c *commitCtx, m *storedMessage) error {
 	value, err := m.encode(key)
 	if err != nil {
 		return err
+	}
+	if m.file != "" {
+		if err := c.putIndex(valueBucket, []byte(m.file)); err != nil {
+			return err
+		}
 	}
 	name, group := m.Queue, m.Group
 	c.afterCommit(func() { q.added(name, group, n) })

@@ -2,18 +2,13 @@ package embedded
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"go.etcd.io/bbolt"
 
-	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/commit"
 	"github.com/iii-aws/harness/engine/queue"
 )
-
-// maxErrorText bounds the stored text of an error in bytes.
-const maxErrorText = 4096
 
 // Ack removes a message, after the given tickets. The message is not handed out
 // again while the write waits.
@@ -26,6 +21,9 @@ func (q *Queue) Ack(_ context.Context, name, receipt string, after ...commit.Tic
 	return submitPrepared(q.db, "queue.ack", after, nil, func() { q.unclaim(e) },
 		func(_ *bbolt.Tx, c *commitCtx) (struct{}, error) {
 			c.afterCommit(func() { q.forget(e) })
+			if err := c.dropData(messageBucket, key); err != nil {
+				return struct{}{}, err
+			}
 			if err := c.delete(messageBucket, key); err != nil {
 				return struct{}{}, err
 			}
@@ -100,7 +98,7 @@ func (q *Queue) Extend(_ context.Context, name, receipt string, d time.Duration)
 
 // Fail ends a receive: a backoff, or a dead letter after the last one.
 func (q *Queue) Fail(ctx context.Context, name, receipt string, cause error) (bool, error) {
-	text := errorText(cause)
+	text := queue.ErrorText(cause)
 	q.lock()
 	e, err := q.current(name, receipt)
 	if err == nil && e.claimed {
@@ -159,16 +157,4 @@ func (q *Queue) Release(_ context.Context, name, receipt string, d time.Duration
 	}
 	q.unlock()
 	return nil
-}
-
-// errorText is "code: message" of an error, bounded.
-func errorText(err error) string {
-	if err == nil {
-		return "unknown: no error was given"
-	}
-	text := bus.AsError(err).Error()
-	if len(text) > maxErrorText {
-		text = text[:maxErrorText]
-	}
-	return strings.ToValidUTF8(text, "")
 }

@@ -80,6 +80,8 @@ func RunQueue(t *testing.T, h QueueHarness) {
 		{"RemoveRace", testRemoveRace},
 		{"SubmitAll", testSubmitAll},
 		{"TopicModel", testTopicModel},
+		{"LargeData", testLargeData},
+		{"ErrorText", testErrorText},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -28,7 +28,14 @@
 // A handler may return an error with a method RetryAfter to choose the pause
 // ([Delayed]), or [ErrNoTarget] to wait without spending a receive.
 //
+// What is stored of an error is "code: message" without secrets, at most 4 KB;
+// see [ErrorText].
+//
 // # Limits
+//
+// Data has at most state.MaxValue bytes; above that, Submit fails with a
+// *TooLargeError. Backends may keep large data elsewhere, unseen by callers, as
+// long as the message or its dead letter lives.
 //
 // A backend may hand out at most ten messages in one Receive. A visibility is
 // at most [MaxVisibility], a group or a dedup id has at most 128 bytes on

@@ -3,7 +3,13 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/iii-aws/harness/engine/bus"
+	"github.com/iii-aws/harness/engine/protocol"
+	"github.com/iii-aws/harness/engine/redact"
+	"github.com/iii-aws/harness/engine/state"
 )
 
 // ErrStale says that the receipt was replaced by a later receive, that the
@@ -45,6 +51,38 @@ func (e *InvalidError) Error() string {
 
 // ErrorCode is enqueue_error.
 func (e *InvalidError) ErrorCode() string { return "enqueue_error" }
+
+// TooLargeError is a message whose data is above state.MaxValue. It is permanent.
+type TooLargeError struct {
+	Queue string
+	// Size is in bytes.
+	Size int
+}
+
+// Error is the text of the error.
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("queue %q: data of %d bytes, at most %d are allowed", e.Queue, e.Size, state.MaxValue)
+}
+
+// ErrorCode is VALUE_TOO_LARGE.
+func (e *TooLargeError) ErrorCode() string { return protocol.CodeValueTooLarge }
+
+// maxErrorText bounds the stored text of an error in bytes.
+const maxErrorText = 4096
+
+// ErrorText is what backends store of an error that ended a receive: "code:
+// message" without secrets, at most 4 KB of valid UTF-8.
+func ErrorText(err error) string {
+	if err == nil {
+		return "unknown: no error was given"
+	}
+	e := bus.AsError(err)
+	text := redact.Text(e.Code + ": " + e.Message) // before it is cut: half a secret is not recognised
+	if len(text) > maxErrorText {
+		text = strings.ToValidUTF8(text[:maxErrorText], "")
+	}
+	return text
+}
 
 // TimeoutError is a handler that took longer than the queue allows.
 type TimeoutError struct {

@@ -24,7 +24,7 @@ func (r *Router) submit(ctx context.Context, c *call, name, dedupID string) func
 		}
 	}
 	if cfg, ok := r.cfg.Queue.Config(name); ok && (cfg.Internal && c.Connection != "" || !cfg.Subscription.IsZero()) {
-		return fail(bus.AsError(&queue.UnknownError{Queue: name}))
+		return fail(enqueueError(bus.AsError(&queue.UnknownError{Queue: name}).Error()))
 	}
 	receipt := r.cfg.IDs.UUID()
 	sent := r.cfg.Queue.Submit(ctx, queue.Message{
@@ -33,7 +33,7 @@ func (r *Router) submit(ctx context.Context, c *call, name, dedupID string) func
 	})
 	return func(ctx context.Context) (json.RawMessage, error) {
 		if _, err := sent.Wait(ctx); err != nil {
-			return nil, enqueueError(err.Error())
+			return nil, enqueueError(bus.AsError(err).Error()) // as a provider of enqueue answers: code and message
 		}
 		return bus.Encode(struct {
 			ID string `json:"messageReceiptId"`

@@ -51,8 +51,8 @@ func TestEnqueueFromASocket(t *testing.T) {
 		}
 	}
 	for _, tc := range []struct{ queue, message string }{
-		{"nope", `queue: unknown queue "nope"`},
-		{"turn-step", `queue: unknown queue "turn-step"`}, // internal
+		{"nope", `enqueue_error: queue: unknown queue "nope"`},
+		{"turn-step", `enqueue_error: queue: unknown queue "turn-step"`}, // internal
 	} {
 		g.send(a, `{"type":"invokefunction","invocation_id":"`+id1+`","function_id":"mail::send","action":{"type":"enqueue","queue":"`+tc.queue+`"}}`)
 		if diff := cmp.Diff(&bus.Error{Code: "enqueue_error", Message: tc.message}, a.next(t).(*protocol.InvocationResult).Error); diff != "" {

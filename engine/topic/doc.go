@@ -34,7 +34,7 @@
 //
 // # Limits
 //
-// The name of a topic has at most [MaxName] bytes, and there are at most [MaxSubscriptions] subscriptions. At most
+// The name of a topic has at most [MaxName] bytes, data at most state.MaxValue, all copies together [MaxCopies], and there are at most [MaxSubscriptions] subscriptions. At most
 // [MaxInFlight] live messages are with one binding; what is published meanwhile is dropped for it, and counted. When the
 // last binding of a subscription is gone, what lies in its queue stays until it is bound again, but nothing is added; its
 // dead letters stay until they are redriven or discarded. An empty queue without a binding is removed.

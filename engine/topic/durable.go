@@ -11,12 +11,17 @@ import (
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/clock"
+	"github.com/iii-aws/harness/engine/protocol"
 	"github.com/iii-aws/harness/engine/queue"
+	"github.com/iii-aws/harness/engine/state"
 	"github.com/iii-aws/harness/engine/trigger"
 )
 
 // MaxSubscriptions is how many subscriptions there may be, those without a binding that hold messages included.
 const MaxSubscriptions = 10_000
+
+// MaxCopies is how many bytes the copies of one message may have together.
+const MaxCopies = 256 << 20
 
 // DurableConfig is what a Durable needs.
 type DurableConfig struct {
@@ -268,6 +273,9 @@ func (d *Durable) publish(ctx context.Context, call *bus.Call, req durablePublis
 	if err := named(FunctionDurablePublish, req.Topic); err != nil {
 		return err
 	}
+	if len(req.Data) > state.MaxValue {
+		return &bus.Error{Code: protocol.CodeValueTooLarge, Message: fmt.Sprintf("%d bytes of data, at most %d are allowed", len(req.Data), state.MaxValue)}
+	}
 	d.mu.RLock()
 	ms := make([]queue.Message, 0, len(d.byTopic[req.Topic]))
 	for _, s := range d.byTopic[req.Topic] {
@@ -280,6 +288,11 @@ func (d *Durable) publish(ctx context.Context, call *bus.Call, req durablePublis
 		d.mu.RUnlock()
 		d.cfg.Lost(1)
 		return nil
+	}
+	if len(ms)*len(req.Data) > max(MaxCopies, len(req.Data)) {
+		d.mu.RUnlock()
+		return &bus.Error{Code: protocol.CodeValueTooLarge, Message: fmt.Sprintf(
+			"%d bytes for each of %d subscribers: at most %d bytes are stored for one message", len(req.Data), len(ms), MaxCopies)}
 	}
 	// Under the lock: a queue is removed after what was published to it.
 	stored := queue.SubmitAll(ctx, d.cfg.Queue, ms)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/iii-aws/harness/engine/bus"
 	"github.com/iii-aws/harness/engine/queue"
+	"github.com/iii-aws/harness/engine/state"
+	"github.com/iii-aws/harness/engine/topic"
 	"github.com/iii-aws/harness/engine/trigger"
 )
 
@@ -294,6 +296,33 @@ func TestBadDurablePublish(t *testing.T) {
 	}
 	if c := r.next(); string(c.Payload) != `null` {
 		t.Errorf("got %s", c.Payload)
+	}
+}
+
+// Data has a limit, and so have all its copies.
+func TestTooLargeToPublish(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	publish := func(size int) error {
+		data := `{"topic":"t","data":"` + strings.Repeat("x", size-2) + `"}`
+		_, err := r.call(r.durable.Endpoints(), "iii::durable::publish", data)
+		return err
+	}
+	if err := publish(state.MaxValue + 1); bus.Code(err) != "VALUE_TOO_LARGE" {
+		t.Errorf("got %v", err)
+	}
+	if err := publish(state.MaxValue); err != nil || r.lost.Load() != 1 {
+		t.Errorf("got %v, %d lost", err, r.lost.Load())
+	}
+	const size = 16 << 20
+	for i := range topic.MaxCopies/size + 1 {
+		r.bind(r.durable, fmt.Sprint(i), fmt.Sprintf("a::on%d", i), `{"topic":"t","queue_config":{"concurrency":0}}`)
+	}
+	if err := publish(size); bus.Code(err) != "VALUE_TOO_LARGE" {
+		t.Errorf("got %v", err)
+	}
+	if s := r.stats(subscription("t", "a::on0")); s != (queue.Stats{}) {
+		t.Errorf("stored all the same: %+v", s)
 	}
 }
 
