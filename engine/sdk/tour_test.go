@@ -11,7 +11,7 @@ import (
 // TestTour makes the round of an SDK against the local server with its default
 // settings: telemetry and channels included.
 func TestTour(t *testing.T) {
-	repeats(t, "02-node-sdk-connect", "03-python-sdk-connect", "05-handler-error", "06-unknown-function", "08-void")
+	repeats(t, "02-node-sdk-connect", "03-python-sdk-connect", "05-handler-error", "06-unknown-function", "08-void", "24-otel-socket")
 	each(t, func(t *testing.T, l Language, s *Server) {
 		w := attach(t, l, s, "tour")
 		w.do("function", args{"id": "tour::ok", "does": "echo", "options": args{"description": "an ok fn", "metadata": args{"team": "x"}}})
@@ -46,6 +46,12 @@ func TestTour(t *testing.T) {
 		w.do("unregister", args{"id": "tour::ok"})
 		served(t, dial(t, s), "tour::ok", false)
 		w.do("shutdown", nil)
+		// Its telemetry had a socket, where there is one.
+		for _, lost := range []string{"[OTel] WebSocket error", "OTel WS disconnected"} {
+			if log := w.Log.String(); strings.Contains(log, lost) {
+				t.Errorf("the telemetry of the worker was refused:\n%s", log)
+			}
+		}
 		served(t, dial(t, s), "tour::none", false)
 	})
 }

@@ -139,7 +139,6 @@ func (b *bench) measure(prefix string, s *sdk.Server) error {
 			Name      string    `json:"name"`
 			Took      []float64 `json:"took"`
 			PerSecond float64   `json:"per_second"`
-			Error     string    `json:"error"`
 		}
 		if err == nil {
 			err = json.Unmarshal(text, &line)
@@ -149,8 +148,6 @@ func (b *bench) measure(prefix string, s *sdk.Server) error {
 			return fmt.Errorf("the calling process: %w\n%s", err, caller.Log)
 		case line.Name == "end":
 			return nil
-		case line.Error != "":
-			b.got[prefix+line.Name] = line.Error
 		default:
 			b.got[prefix+line.Name] = summary(line.Took, line.PerSecond)
 		}
