@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -99,6 +100,7 @@ func (a *app) approvalsCommand() *cobra.Command {
 			return err
 		}
 		defer conn.Close()
+		asked := &waitingCalls{bus: conn, sessions: map[string]map[string]json.RawMessage{}}
 		n := 0
 		for cursor := ""; ; {
 			req := map[string]any{"limit": 50}
@@ -111,7 +113,7 @@ func (a *app) approvalsCommand() *cobra.Command {
 			}
 			for _, row := range page.Approvals {
 				n++
-				if err := a.printApproval(row); err != nil {
+				if err := a.printApproval(c.Context(), asked, row); err != nil {
 					return err
 				}
 			}
@@ -126,17 +128,25 @@ func (a *app) approvalsCommand() *cobra.Command {
 	}}
 }
 
-func (a *app) printApproval(row json.RawMessage) error {
-	if a.json {
-		return a.printJSON(row)
-	}
+func (a *app) printApproval(ctx context.Context, asked *waitingCalls, row json.RawMessage) error {
 	var r agent.ApprovalRequest
 	if err := json.Unmarshal(row, &r); err != nil {
 		return err
 	}
-	args, diff := splitDiff(r.ArgsExcerpt)
-	_, err := fmt.Fprintf(a.stdout, "%s %s\n%s  asked by %s at %s\n  harness approve %s %s\n",
-		r.FunctionID, args, diff, r.RequestedBy, when(r.RequestedAt), r.SessionID, r.FunctionCallID)
+	full, err := asked.args(ctx, r.SessionID, r.FunctionCallID)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(withArgs(row, full))
+	}
+	excerpt, diff := splitDiff(r.ArgsExcerpt)
+	args := string(excerpt) + "\n  (an excerpt: this token may not see the whole call, or it waits no longer)"
+	if full != nil {
+		args = a.decisionArgs(r.SessionID, full)
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s %s\n%s  asked by %s at %s\n  %s approve %s %s\n",
+		r.FunctionID, args, diff, r.RequestedBy, when(r.RequestedAt), a.name(), r.SessionID, r.FunctionCallID)
 	return err
 }
 

@@ -20,7 +20,7 @@ func (a *app) callCommand() *cobra.Command {
 	var queue string
 	c := &cobra.Command{Use: "call FUNCTION_ID [JSON|-]", Short: "Call any function", RunE: func(c *cobra.Command, args []string) error {
 		if len(args) < 1 || len(args) > 2 || args[0] == "" {
-			return usagef("usage: %s", c.UseLine())
+			return usagef("FUNCTION_ID, or FUNCTION_ID and one payload, is wanted: %s", c.UseLine())
 		}
 		if void && queue != "" {
 			return usagef("--void and --queue exclude each other")

@@ -144,7 +144,7 @@ func (t *talk) event(ctx context.Context, l line) error {
 		diffs, err := t.diffs(ctx)
 		for _, w := range sum.AwaitingApproval {
 			fmt.Fprintf(t.stderr, "waiting for you: %s %s\n%s  /approve %s   or   /deny %s [reason]\n",
-				w.FunctionID, clipText(string(w.Args), 200), diffs[w.FunctionCallID], w.FunctionCallID, w.FunctionCallID)
+				w.FunctionID, t.decisionArgs(t.session, w.Args), diffs[w.FunctionCallID], w.FunctionCallID, w.FunctionCallID)
 		}
 		if err != nil && bus.Code(err) != protocol.CodeForbidden { // whoever may not decide sees no details
 			t.report(ctx, err)

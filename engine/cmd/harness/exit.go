@@ -69,7 +69,8 @@ func (e environment) report(ctx context.Context, err error) int {
 	f := explain(err)
 	fmt.Fprintf(e.stderr, "error: %s: %s\n", f.code, oneLine(redact.Text(f.message)))
 	if f.hint != "" {
-		fmt.Fprintf(e.stderr, "hint: %s\n", f.hint)
+		// Hints are written with the plain name of the program.
+		fmt.Fprintf(e.stderr, "hint: %s\n", strings.ReplaceAll(f.hint, "harness ", e.name()+" "))
 	}
 	return f.exit
 }

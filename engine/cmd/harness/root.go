@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -45,16 +46,22 @@ and in a second terminal:
   harness turn "what time is it, and list the files here"
   harness turn "run ls -la"      asks a person first; then: harness approvals
   harness chat                   talk to it`,
-		SilenceErrors: true, SilenceUsage: true,
+		Version:       version,
+		SilenceErrors: true, SilenceUsage: true, SuggestionsMinimumDistance: 2,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("unknown command %q; harness help lists them", args[0])
+				did := ""
+				if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+					did = "; did you mean " + strings.Join(near, " or ") + "?"
+				}
+				return usagef("unknown command %q%s; harness help lists them", args[0], did)
 			}
 			return c.Help()
 		},
 		Args: cobra.ArbitraryArgs,
 	}
+	root.SetVersionTemplate("harness {{.Version}}\n")
 	root.PersistentFlags().StringVar(&a.url, "url", "", "bus URL (default: HARNESS_URL, else the running dev server)")
 	root.PersistentFlags().StringVar(&a.token, "token", "", "API token (default: HARNESS_TOKEN, else the dev server's)")
 	root.PersistentFlags().StringVar(&a.data, "data", ".harness", "data folder")

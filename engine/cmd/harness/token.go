@@ -41,6 +41,9 @@ func (a *app) tokenCreate() *cobra.Command {
 		if a.json {
 			return a.printJSON(out)
 		}
+		if r.Role == bus.RoleApprover && len(r.Sessions) == 0 {
+			fmt.Fprintln(a.stderr, "note: without --sessions this approver sees no session; --sessions '*' is all")
+		}
 		fmt.Fprintln(a.stderr, "this is shown once; keep it as you would a password")
 		_, err := fmt.Fprintln(a.stdout, out.Token)
 		return err

@@ -53,7 +53,7 @@ func (fl *turnFlags) register(c *cobra.Command) {
 	f.StringVar(&fl.mode, "mode", "", "plan, ask or agent")
 	f.Int64Var(&fl.maxTurns, "max-turns", 0, "most model calls (default: no limit)")
 	f.StringVar(&fl.system, "system", "", "system prompt instead of the built-in one")
-	f.StringVar(&fl.thinking, "thinking", "", "off, low, medium or high")
+	f.StringVar(&fl.thinking, "thinking", "", "off, minimal, low, medium, high or xhigh")
 }
 
 func (fl *turnFlags) check(c *cobra.Command) error {
@@ -307,7 +307,7 @@ func (a *app) conclude(t *tracker) error {
 	case outcomeParked:
 		if !a.json {
 			for _, w := range t.sum.AwaitingApproval {
-				fmt.Fprintf(a.stderr, "waiting for approval: %s %s\n  harness approve %s %s\n", w.FunctionID, clipText(string(w.Args), 200), t.sum.SessionID, w.FunctionCallID)
+				fmt.Fprintf(a.stderr, "waiting for approval: %s %s\n  %s approve %s %s\n", w.FunctionID, a.decisionArgs(t.sum.SessionID, w.Args), a.name(), t.sum.SessionID, w.FunctionCallID)
 			}
 		}
 	case outcomeError:
