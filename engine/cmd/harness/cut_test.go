@@ -80,7 +80,7 @@ func TestCallOutlivesACutOfBothItsEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := newLink(t, u.Host)
+	k := newLink(t, s.address(t))
 	u.Host = k.Addr().String()
 	back := make(chan string, 8)
 	connect := func(name string) *client.Client {

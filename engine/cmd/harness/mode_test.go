@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"slices"
@@ -71,4 +72,14 @@ func notStrict(t testing.TB, what string) {
 	if slices.Contains(modeFlags(t), "--strict") {
 		t.Skip("a strict server has no " + what)
 	}
+}
+
+// address is host and port of the server's bus.
+func (s *server) address(t testing.TB) string {
+	t.Helper()
+	u, err := url.Parse(s.ready.Bus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Host
 }

@@ -44,7 +44,7 @@ func TestRefusedTokenEndsAWatch(t *testing.T) {
 	p.sees("function_awaiting_approval")
 	first.end()
 	p.sees("connection lost")
-	startDev(t, dir, "--addr", strings.TrimSuffix(strings.TrimPrefix(first.ready.Bus, "ws://"), "/"))
+	startDev(t, dir, "--addr", first.address(t))
 	select {
 	case code := <-p.done:
 		if code != exitUnauthorized {
