@@ -255,7 +255,7 @@ func (s *stack) serveEngine() error {
 		state.Endpoints(s.db.State(), state.WithGuard(owners{s.owns})), stream.Endpoints(s.db.Streams(), s.override, logs{owners{s.owns}}), blob.Endpoints(s.db.Blobs(), s.owns),
 		queue.Endpoints(s.queues, queue.WithDefined(s.consume), queue.WithAuthorize(s.router.MayCall), queue.WithBound(s.durable.Bound)),
 		s.live.Endpoints(), s.durable.Endpoints(),
-		channel.Endpoints(s.channels), s.uploadEndpoints(), s.tokens.Endpoints(), s.gateway.Endpoints(), s.router.Endpoints(), s.triggers.Endpoints(),
+		channel.Endpoints(s.channels), s.uploadEndpoints(), s.tokens.Endpoints(), s.gateway.Endpoints(), s.router.Endpoints(), telemetry.Endpoints(s.logger, s.clock), s.triggers.Endpoints(),
 		s.registry.Endpoints(registry.Views{Triggers: s.triggers, Active: s.router.Active, Visible: s.router.Visible, Churn: s.router.Churn, Released: s.router.Reconsider, Metrics: s.collector.Latest}),
 	} {
 		for id, e := range group {
