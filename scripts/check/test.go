@@ -18,7 +18,9 @@ import (
 // test runs the tests of the packages that patterns match and counts them in t. With a profile it
 // also records there which statements of the gated packages ran.
 func (c *checker) test(ctx context.Context, t *tally, patterns []string, profile string) error {
-	args := []string{"test", "-json", "-vet=off", "-shuffle=on"}
+	// The end-to-end suite runs once per mode; a loaded machine takes longer than
+	// the ten minutes that go test gives a package.
+	args := []string{"test", "-json", "-vet=off", "-shuffle=on", "-timeout=40m"}
 	switch reason := c.raceOff(ctx); {
 	case reason == "":
 		args = append(args, "-race")
