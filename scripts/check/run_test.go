@@ -130,7 +130,7 @@ func TestRaceOff(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(string(calls), "test -json -vet=off -shuffle=on -race") || strings.Count(string(calls), "test -json") != 1 {
+			if strings.Contains(string(calls), "test -json -vet=off -shuffle=on -timeout=40m -race") || strings.Count(string(calls), "test -json") != 1 {
 				t.Errorf("want one run of the tests, without -race and not under CI; calls:\n%s", calls)
 			}
 		})
@@ -186,7 +186,7 @@ func TestTestPassesRaceShuffleAndPackages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantLines(t, string(calls), "build -race runtime/cgo", "test -json -vet=off -shuffle=on -race ./a ./b/...")
+	wantLines(t, string(calls), "build -race runtime/cgo", "test -json -vet=off -shuffle=on -timeout=40m -race ./a ./b/...")
 }
 
 func TestNoGoCommand(t *testing.T) {
