@@ -137,5 +137,5 @@ func TestSlowReceiverHoldsOnlyItsSendersBack(t *testing.T) {
 }
 
 func bigPush() protocol.Frame {
-	return &protocol.InvokeFunction{FunctionID: "ui::x", Data: json.RawMessage(`"` + strings.Repeat("x", 4<<20) + `"`)}
+	return &protocol.InvokeFunction{FunctionID: "ui::x", Data: json.RawMessage(`"` + strings.Repeat("x", 512<<10) + `"`)}
 }
